@@ -1,0 +1,1 @@
+"""What the node does to the world; nothing here decides."""

@@ -1,0 +1,161 @@
+"""What the agent needs of the world, as protocols: its loop knows these and no library.
+
+Each is implemented once for real (sensors/, actuators/) and once in ``gpuherd_sim`` in virtual time.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpuherd.errors import HerdError
+from gpuherd.names import ClusterName, GpuUuid, NodeName, PoolName, RayNodeId
+from gpuherd.ray import DrainAnswer, DrainReason, HeadVersions, RayNode
+from gpuherd_agent.readings import HostReading, ProbeReading
+
+
+class JoinRefusal(enum.StrEnum):
+    """Why a join did not end with a member; each has its own mend."""
+
+    RAY_MISSING = "ray_missing"
+    VERSION_MISMATCH = "version_mismatch"
+    HEAD_UNREACHABLE = "head_unreachable"
+    START_TIMED_OUT = "start_timed_out"
+    START_FAILED = "start_failed"
+    NOT_ALIVE = "not_alive"
+
+
+class JoinFailed(HerdError):
+    """The raylet did not come up; state afterwards: nothing of it runs any more."""
+
+    def __init__(self, code: JoinRefusal, detail: str) -> None:
+        super().__init__(f"{code.value}: {detail}")
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raylet:
+    """One raylet process that is ours. Pid and start time together name it over pid reuse.
+
+    ``started_ticks`` is field 22 of /proc/PID/stat (clock ticks since boot). ``boot_id`` makes records
+    of an earlier boot worthless. ``session_pid`` leads the process group that is ended with it.
+    """
+
+    pid: int
+    started_ticks: int
+    boot_id: str
+    node_id: RayNodeId
+    session_pid: int | None = None
+    gpus: int = 0
+    head: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinOrder:
+    """What to start: ``gpus`` are the UUIDs to offer, all others stay hidden from Ray."""
+
+    head: str
+    node: NodeName
+    gpus: tuple[GpuUuid, ...]
+    node_id: RayNodeId
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainOrder:
+    """One DrainNode call for our own raylet. ``deadline_s`` None = none.
+
+    ``pool`` and ``budget`` are set for a drain that must win a slot first.
+    """
+
+    head: str
+    node_id: RayNodeId
+    reason: DrainReason
+    message: str
+    deadline_s: float | None = None
+    pool: PoolName | None = None
+    budget: int = 0
+
+
+class ProbeDoor(Protocol):
+    """The GPU probe; a hung driver costs ``read`` its deadline and nothing else."""
+
+    async def read(self) -> ProbeReading:
+        """Return one cycle's reading within the deadline; a failure is an outcome, not an exception."""
+        ...
+
+    async def close(self) -> None:
+        """End the child if it lets itself be ended."""
+        ...
+
+
+class HostDoor(Protocol):
+    """The host sensor."""
+
+    def read(self) -> HostReading:
+        """Return memory, disk and load now; takes well under a millisecond."""
+        ...
+
+
+class RayletDoor(Protocol):
+    """Starting, finding and stopping the raylet of this host."""
+
+    def versions(self) -> HeadVersions:
+        """Return the Ray and Python versions that a start would run; raises JoinFailed (RAY_MISSING)."""
+        ...
+
+    async def find(self, remembered: Raylet | None) -> Raylet | None:
+        """Return the running raylet that is ours: the remembered one, else one with our node name."""
+        ...
+
+    async def start(self, order: JoinOrder) -> Raylet:
+        """Start a raylet and return it once its process runs; raises JoinFailed and leaves nothing."""
+        ...
+
+    def is_alive(self, raylet: Raylet) -> bool:
+        """Say whether exactly this process still runs."""
+        ...
+
+    async def stop(self, raylet: Raylet, *, grace_s: float) -> bool:
+        """End it: TERM, up to ``grace_s`` while processes do exit, then KILL. False = some would not die."""
+        ...
+
+    def ray_workers(self, raylet: Raylet) -> int | None:
+        """Return how many processes of its tree run user code, None when that cannot be read."""
+        ...
+
+    def owns(self, raylet: Raylet, pid: int) -> bool:
+        """Say whether a process belongs to this raylet's tree."""
+        ...
+
+
+class HeadDoor(Protocol):
+    """Ray's head by the one-shot helper ``gpuherd-gcs``; every call has its own deadline."""
+
+    async def versions(self, head: str) -> HeadVersions:
+        """Return what the head runs; raises HeadUnreachable."""
+        ...
+
+    async def node(self, head: str, node_id: RayNodeId) -> RayNode | None:
+        """Return the node as the GCS lists it, None if it is not listed; raises HeadUnreachable."""
+        ...
+
+    async def drain(self, order: DrainOrder) -> DrainAnswer:
+        """Win a slot if the order asks for one, then drain; what happened is the answer's outcome."""
+        ...
+
+    async def release(self, head: str, pool: PoolName) -> bool:
+        """Free the slots that this node holds; False = the head could not be reached, try again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who this agent is. ``epoch`` is of this run; ``host`` tells two machines of one name apart."""
+
+    cluster: ClusterName
+    node: NodeName
+    epoch: int
+    host: str
+    boot_id: str

@@ -1,0 +1,1 @@
+"""Hazards, one a file: pure functions from readings to findings."""

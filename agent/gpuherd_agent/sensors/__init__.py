@@ -1,0 +1,1 @@
+"""What the world says, turned into readings; nothing here judges."""

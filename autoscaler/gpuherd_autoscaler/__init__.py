@@ -1,0 +1,1 @@
+"""The central autoscaler: sources -> snapshot -> decide -> plan -> guards -> operations -> executors."""

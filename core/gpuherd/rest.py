@@ -1,0 +1,169 @@
+"""Bodies of the autoscaler's REST API ``/api/v1``, shared by the server and by agentctl.
+
+Instants are wall-clock seconds, durations end in ``_s``; None = not known.
+"""
+
+import enum
+
+import msgspec
+
+from gpuherd.health import Finding, Severity
+from gpuherd.holds import Hold, OnDeadline
+from gpuherd.names import NodeName, OperationId, PoolName
+from gpuherd.phases import Lifecycle, Phase
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all bodies."""
+
+
+class Demand(Body, frozen=True, kw_only=True):
+    """Pending requests of one shape."""
+
+    resources: dict[str, float]
+    count: int
+
+
+class Node(Body, frozen=True, kw_only=True):
+    """One expected node: GET /nodes/{name}."""
+
+    name: NodeName
+    pool: PoolName
+    lifecycle: Lifecycle
+    reason: str
+    """Why it is in this lifecycle, or why it is left alone."""
+    phase: Phase | None = None
+    severity: Severity = Severity.UNKNOWN
+    serve: bool = False
+    gpus_declared: int = 0
+    gpus_counted: int | None = None
+    gpus_healthy: int = 0
+    ray_status: str = ""
+    ray_node_id: str | None = None
+    holds: tuple[Hold, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    wants_drain: str = ""
+    state_age_s: float | None = None
+    agent_online: bool | None = None
+    idle_s: float | None = None
+    versions: dict[str, str] = {}
+
+
+class Nodes(Body, frozen=True, kw_only=True):
+    """GET /nodes."""
+
+    nodes: tuple[Node, ...]
+
+
+class Fleet(Body, frozen=True, kw_only=True):
+    """GET /fleet: one screen of facts."""
+
+    cluster: str
+    mode: str
+    term: int
+    nodes: int
+    by_lifecycle: dict[str, int]
+    gpus_declared: int
+    gpus_counted: int
+    gpus_healthy: int
+    gpus_serving: int
+    demand: tuple[Demand, ...] = ()
+    head_reachable: bool | None = None
+    head_session: str = ""
+    broker_connected: bool = False
+    frozen: str = ""
+    """Why the scaler takes nothing away at present; empty = it is not frozen."""
+    decision: str = ""
+    decided_at: float | None = None
+    version: str = ""
+
+
+class DrainRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /nodes/{name}:drain. Without ``for_s`` the default of a user's drain holds (1 h)."""
+
+    by: str = ""
+    reason: str = ""
+    for_s: float | None = None
+    on_deadline: OnDeadline = OnDeadline.WAIT
+    dry_run: bool = False
+
+
+class UndrainRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /nodes/{name}:undrain. ``hold`` = lift this one; empty = all that the caller may lift."""
+
+    by: str = ""
+    hold: str = ""
+
+
+class OperationState(enum.StrEnum):
+    """Life of an operation; all but OPEN are final."""
+
+    OPEN = "open"
+    DONE = "done"
+    FAILED = "failed"
+    ABANDONED = "abandoned"
+
+
+class Step(Body, frozen=True, kw_only=True):
+    """Something that was observed while an operation ran."""
+
+    at: float
+    text: str
+
+
+class Operation(Body, frozen=True, kw_only=True):
+    """GET /operations/{id}: a durable intent and what became of it."""
+
+    id: OperationId
+    kind: str
+    node: NodeName
+    by: str
+    reason: str
+    state: OperationState
+    created_at: float
+    closed_at: float | None = None
+    result: str = ""
+    steps: tuple[Step, ...] = ()
+
+
+class Operations(Body, frozen=True, kw_only=True):
+    """GET /operations."""
+
+    operations: tuple[Operation, ...]
+
+
+class DrainPreview(Body, frozen=True, kw_only=True):
+    """Answer to a dry run: what a drain would do now."""
+
+    node: Node
+    ray_activity: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
+
+
+class Event(Body, frozen=True, kw_only=True):
+    """One line of GET /events (server-sent events; ``id`` is its Last-Event-ID)."""
+
+    id: int
+    at: float
+    kind: str
+    reason: str
+    node: NodeName | None = None
+    operation: OperationId | None = None
+
+
+class ModeRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /scaler:mode. ``enforce`` acts on plans, ``recommend`` only shows them."""
+
+    mode: str
+    by: str = ""
+
+
+class Problem(Body, frozen=True, kw_only=True):
+    """RFC 9457 problem: what happened, and in ``hint`` what to do next."""
+
+    title: str
+    status: int
+    detail: str
+    code: str
+    hint: str = ""
+    type: str = "about:blank"

@@ -1,0 +1,1 @@
+"""The thin outside: clock, logs, files, broker, HTTP and GCS doors. No decision lives here."""

@@ -1,0 +1,1 @@
+"""Documents that cross the broker: their topics, fields and bounded decoding."""
