@@ -1,0 +1,86 @@
+"""May this node join? Versions, counts and health against what the head runs. Pure."""
+
+from collections.abc import Iterator
+
+from gpuherd.health import Action, Severity, Verdict
+from gpuherd.preflight import Check, Preflight
+from gpuherd.ray import HeadVersions
+
+
+def preflight(
+    *,
+    head: str,
+    local: HeadVersions | None,
+    missing: str,
+    remote: HeadVersions | None,
+    unreachable: str,
+    declared: int,
+    counted: int | None,
+    verdict: Verdict,
+) -> Preflight:
+    """Return every check of a join. ``local`` None = Ray is not installed (``missing`` says how).
+
+    ``remote`` None = the head did not answer (``unreachable`` says how). Ray's own rule is equality of
+    the Ray version and of Python down to the patch; it tells a difference late and misleadingly.
+    """
+    checks = [*_ray(local, missing), *_head(head, remote, unreachable)]
+    if local is not None and remote is not None:
+        checks.extend(_versions(local, remote))
+    checks.append(_count(declared, counted))
+    checks.append(_health(verdict))
+    return Preflight(checks=tuple(checks))
+
+
+def _ray(local: HeadVersions | None, missing: str) -> Iterator[Check]:
+    yield Check(
+        code="ray_missing",
+        passed=local is not None,
+        what=missing or f"Ray {local.ray if local else ''} is installed",
+        mend="" if local is not None else "install Ray on this node or correct [ray] binary",
+    )
+
+
+def _head(head: str, remote: HeadVersions | None, unreachable: str) -> Iterator[Check]:
+    yield Check(
+        code="head_unreachable",
+        passed=remote is not None,
+        what=f"head {head} answers" if remote is not None else f"head {head}: {unreachable}",
+        mend="" if remote is not None else "start the head, or correct [head] addresses",
+    )
+
+
+def _versions(local: HeadVersions, remote: HeadVersions) -> Iterator[Check]:
+    for code, name, ours, theirs in (
+        ("ray_version", "Ray", local.ray, remote.ray),
+        ("python_version", "Python", local.python, remote.python),
+    ):
+        equal = ours == theirs
+        yield Check(
+            code=code,
+            passed=equal,
+            what=f"{name} here is {ours}, on the head {theirs}",
+            mend="" if equal else f"install {name} {theirs} for [ray] binary on this node",
+        )
+
+
+def _count(declared: int, counted: int | None) -> Check:
+    if counted is None:
+        return Check(
+            code="gpu_count",
+            passed=None if declared else True,
+            what=f"{declared} GPUs declared, none could be counted yet",
+        )
+    equal = declared == counted
+    return Check(
+        code="gpu_count",
+        passed=equal,
+        what=f"{declared} GPUs declared, {counted} counted",
+        mend="" if equal else "mend the GPUs, or correct [gpu] declared",
+    )
+
+
+def _health(verdict: Verdict) -> Check:
+    if verdict.severity is Severity.UNKNOWN and not verdict.findings:
+        return Check(code="health", passed=None, what="the node's health is not known yet")
+    fit = verdict.action < Action.CORDON
+    return Check(code="health", passed=fit, what="healthy enough to serve" if fit else verdict.reason)

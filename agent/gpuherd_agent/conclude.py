@@ -1,0 +1,177 @@
+"""What an act came to, taken into station and memory. Pure; the counterpart of ``policy.step``."""
+
+from dataclasses import replace
+from functools import singledispatch
+from typing import Final
+
+import msgspec
+
+from gpuherd.phases import Phase
+from gpuherd.ray import DrainAnswer, DrainOutcome, DrainReason
+from gpuherd_agent.acts import Drained, Looked, Outcome, Released, Started, StartFailed, Stopped, Verified
+from gpuherd_agent.membership import Event
+from gpuherd_agent.memory import DrainRecord, NodeMemory
+from gpuherd_agent.policy import move
+from gpuherd_agent.station import Facts, Station, Step
+
+RETRY_DRAIN_S: Final = 2.0
+RETRY_IDLE_S: Final = 5.0
+RETRY_STOP_S: Final = 30.0
+RETRY_FIRST_S: Final = 2.0
+RETRY_CAP_S: Final = 300.0
+
+
+def conclude(station: Station, memory: NodeMemory, outcome: Outcome, facts: Facts) -> Step:
+    """Return station and memory after the act under way has come to ``outcome``."""
+    return _conclude(outcome, replace(station, under_way=None), memory, facts)
+
+
+@singledispatch
+def _conclude(outcome: Outcome, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+    raise TypeError(f"no conclusion for {type(outcome).__name__}")
+
+
+@_conclude.register
+def _(outcome: Verified, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+    if outcome.preflight.passed:
+        moved = move(station, Event.PASSED, facts, "checks passed, starting Ray")
+        return Step(station=moved, memory=memory, news=(("join.started", moved.reason),))
+    return _failed(
+        move(station, Event.REFUSED, facts, ""), memory, facts, outcome.preflight.reason, "join.refused"
+    )
+
+
+@_conclude.register
+def _(outcome: Started, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+    del facts
+    return Step(
+        station=replace(station, reason="raylet runs, waiting for the head to list it"),
+        memory=msgspec.structs.replace(memory, raylet=outcome.raylet, drain=None),
+    )
+
+
+@_conclude.register
+def _(outcome: StartFailed, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+    reason = f"join failed, {outcome.code.value}: {outcome.detail}"
+    return _failed(move(station, Event.START_FAILED, facts, ""), memory, facts, reason, "join.failed")
+
+
+def _failed(station: Station, memory: NodeMemory, facts: Facts, reason: str, kind: str) -> Step:
+    """Wait longer after each failure in a row, and tell it when the reason changes."""
+    pause_s = min(RETRY_CAP_S, RETRY_FIRST_S * 2.0 ** min(station.failures, 16))
+    waiting = replace(station, reason=reason, not_before=facts.now + pause_s, failures=station.failures + 1)
+    return Step(station=waiting, memory=memory, news=((kind, reason),))
+
+
+@_conclude.register
+def _(outcome: Looked, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+    station = replace(
+        station, looked_at=facts.now, head_reachable=outcome.reachable, sight=outcome.node or station.sight
+    )
+    if not outcome.reachable:
+        return Step(station=station, memory=memory)
+    if outcome.node is not None and outcome.node.is_alive:
+        station = replace(station, suspicions=0)
+        if station.phase is not Phase.JOINING:
+            return Step(station=station, memory=memory)
+        joined = replace(move(station, Event.ALIVE, facts, "serving"), failures=0, not_before=facts.now)
+        return Step(station=joined, memory=memory, news=(("ray.joined", f"as {outcome.node.id[:12]}"),))
+    if station.phase is Phase.JOINING:
+        return Step(station=station, memory=memory)
+    # A second look must agree, and soon: one answer may be older than our join.
+    doubting = replace(station, suspicions=station.suspicions + 1, looked_at=float("-inf"))
+    return Step(station=doubting, memory=memory)
+
+
+@_conclude.register
+def _(outcome: Drained, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+    answer, drain = outcome.answer, memory.drain
+    if drain is None:
+        return Step(station=station, memory=memory)
+    if answer.outcome in (DrainOutcome.ACCEPTED, DrainOutcome.UNKNOWN):
+        return _drain_taken(station, memory, facts, drain, answer)
+    if station.phase is Phase.DRAINING:
+        return _drain_not_repeated(station, memory, facts, answer)
+    return _drain_not_taken(station, memory, facts, drain, answer)
+
+
+def _drain_taken(
+    station: Station, memory: NodeMemory, facts: Facts, drain: DrainRecord, answer: DrainAnswer
+) -> Step:
+    sure = answer.outcome is DrainOutcome.ACCEPTED
+    memory = msgspec.structs.replace(memory, drain=msgspec.structs.replace(drain, is_confirmed=sure))
+    if station.phase is Phase.DRAINING:
+        return Step(station=station, memory=memory)
+    reason = drain.message if sure else f"{drain.message} (no answer in time; counts as accepted)"
+    moved = move(station, Event.DRAIN_TAKEN, facts, reason)
+    return Step(
+        station=replace(moved, not_before=facts.now), memory=memory, news=(("drain.accepted", reason),)
+    )
+
+
+def _drain_not_repeated(station: Station, memory: NodeMemory, facts: Facts, answer: DrainAnswer) -> Step:
+    """A repeated request failed. Only Ray's own no to a scale-down ends the drain: the node is busy, not draining."""
+    drain = memory.drain
+    if answer.outcome is DrainOutcome.REJECTED and drain and drain.reason is DrainReason.IDLE_TERMINATION:
+        moved = replace(
+            move(station, Event.DRAIN_REFUSED, facts, answer.message), not_before=facts.now + RETRY_IDLE_S
+        )
+        return Step(station=moved, memory=msgspec.structs.replace(memory, drain=None))
+    return Step(station=replace(station, not_before=facts.now + RETRY_DRAIN_S), memory=memory)
+
+
+def _drain_not_taken(
+    station: Station, memory: NodeMemory, facts: Facts, drain: DrainRecord, answer: DrainAnswer
+) -> Step:
+    memory = msgspec.structs.replace(memory, drain=None)
+    if answer.outcome is DrainOutcome.REJECTED:
+        reason = f"still busy, Ray refused the scale-down: {answer.message}"
+        kept = replace(station, reason=reason, not_before=facts.now + RETRY_IDLE_S, wants_drain="")
+        return Step(station=kept, memory=memory, news=_once(station, reason, "drain.refused"))
+    if answer.outcome is DrainOutcome.NOT_ALIVE:
+        doubting = replace(station, suspicions=station.suspicions + 1, not_before=facts.now + RETRY_DRAIN_S)
+        return Step(station=doubting, memory=memory)
+    if answer.outcome is DrainOutcome.NO_SLOT:
+        memory = msgspec.structs.replace(memory, may_hold_slot=False)
+    reason = f"wants to drain ({drain.message}): {answer.message}"
+    waiting = replace(
+        station,
+        reason=reason,
+        wants_drain=reason,
+        not_before=facts.now + RETRY_DRAIN_S,
+        head_reachable=False if answer.outcome is DrainOutcome.UNREACHABLE else station.head_reachable,
+    )
+    return Step(station=waiting, memory=memory, news=_once(station, reason, "drain.waits"))
+
+
+def _once(station: Station, reason: str, kind: str) -> tuple[tuple[str, str], ...]:
+    return () if station.reason == reason else ((kind, reason),)
+
+
+@_conclude.register
+def _(outcome: Stopped, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+    if not outcome.clean:
+        stuck = replace(
+            station,
+            reason="some process of Ray would not die; trying again",
+            not_before=facts.now + RETRY_STOP_S,
+        )
+        return Step(station=stuck, memory=memory, news=_once(station, stuck.reason, "leave.stuck"))
+    why = station.reason
+    moved = replace(move(station, Event.STOPPED, facts, why), not_before=facts.now)
+    return Step(
+        station=moved,
+        memory=msgspec.structs.replace(memory, raylet=None, drain=None),
+        news=(("ray.left", why),),
+    )
+
+
+@_conclude.register
+def _(outcome: Released, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+    if not outcome.done:
+        return Step(station=replace(station, not_before=facts.now + RETRY_DRAIN_S), memory=memory)
+    return Step(
+        station=station,
+        memory=msgspec.structs.replace(memory, may_hold_slot=False),
+        news=(("slot.released", "the node serves again"),),
+    )

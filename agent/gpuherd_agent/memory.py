@@ -1,0 +1,79 @@
+"""What a node must still know after a crash or a reboot, as one plain value.
+
+Every change is a new value; the store writes it before the act that it announces. Instants are boot
+time (CLOCK_BOOTTIME seconds) together with the boot id they belong to.
+"""
+
+from typing import Final
+
+import msgspec
+
+from gpuherd.fence import Mark
+from gpuherd.health import Finding
+from gpuherd.holds import Hold, OnDeadline, union
+from gpuherd.names import GpuUuid, HoldId, PoolName
+from gpuherd.ray import DrainReason
+from gpuherd_agent.doors import Raylet
+
+LIFTED_KEPT: Final = 1_024
+"""How many lifted ids are remembered, so that a late document cannot bring an ended hold back."""
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """The last accepted desired document: its bytes, and what of it the node acts on."""
+
+    payload: bytes
+    mark: Mark
+    serve: bool
+    head: tuple[str, ...] = ()
+    pool: PoolName
+    pool_size: int
+    gpus: tuple[GpuUuid, ...] | None = None
+
+
+class DrainRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A drain that was, or may have been, asked for: written before Ray is.
+
+    ``deadline_boot_s`` None = none, or disarmed. ``node_id`` is the raylet it was aimed at.
+    """
+
+    node_id: str
+    boot_id: str
+    reason: DrainReason
+    message: str
+    asked_boot_s: float
+    deadline_boot_s: float | None = None
+    on_deadline: OnDeadline = OnDeadline.WAIT
+    rank: int = 0
+    """Strength of the hold behind it (0 = the scaler's wish); a stronger one asks again."""
+    is_confirmed: bool = False
+    """Ray said yes. Until then it may have been asked, and counts as accepted."""
+
+
+class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """All that lasts on the node. ``is_new`` is False once anything was ever stored here."""
+
+    epoch: int = 0
+    orders: Orders | None = None
+    holds: tuple[Hold, ...] = ()
+    lifted: tuple[HoldId, ...] = ()
+    drain: DrainRecord | None = None
+    raylet: Raylet | None = None
+    may_hold_slot: bool = False
+    latched: tuple[Finding, ...] = ()
+    executed: tuple[str, ...] = ()
+    """Ids of the commands carried out or refused, newest last."""
+    fleet_observes: bool = False
+    """The fleet's big red button: health findings are told and lead to no act."""
+    mode_term: int = 0
+
+    def with_holds(self, *added: Hold) -> "NodeMemory":
+        """Return the memory with these holds too; one whose id was lifted before does not come back."""
+        return msgspec.structs.replace(self, holds=union(self.holds, added, lifted=self.lifted))
+
+    def without_holds(self, ids: tuple[HoldId, ...]) -> "NodeMemory":
+        """Return the memory with these holds ended for good."""
+        known = tuple(dict.fromkeys((*self.lifted, *ids)))[-LIFTED_KEPT:]
+        return msgspec.structs.replace(
+            self, holds=tuple(h for h in self.holds if h.id not in ids), lifted=known
+        )

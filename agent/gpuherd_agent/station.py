@@ -1,0 +1,78 @@
+"""Where the node stands now: what policy knows between two steps and may lose in a crash.
+
+Durable knowledge is NodeMemory; this is rebuilt at start from it and from the world.
+"""
+
+from dataclasses import dataclass, field
+
+from gpuherd.health import Verdict
+from gpuherd.names import ClusterName, GpuUuid, NodeName, PoolName, RayNodeId
+from gpuherd.phases import Phase
+from gpuherd.ray import RayNode
+from gpuherd_agent.acts import Act
+from gpuherd_agent.memory import NodeMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The settings that policy needs."""
+
+    cluster: ClusterName
+    node: NodeName
+    pool: PoolName
+    heads: tuple[str, ...]
+    without_orders: str = "last"
+    """``last`` = stay as you are, ``serve`` or ``stay_out``, while no document was ever accepted."""
+    join_timeout_s: float = 60.0
+    stop_grace_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is so at this moment. ``now`` is monotonic, ``boot_s`` boot time, ``wall`` for people.
+
+    ``fresh_id`` is a random id that a start or a hold of this step may take.
+    """
+
+    now: float
+    boot_s: float
+    wall: float
+    boot_id: str
+    fresh_id: RayNodeId
+    verdict: Verdict
+    present: tuple[GpuUuid, ...] = ()
+    healthy: tuple[GpuUuid, ...] = ()
+    raylet_alive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """Phase, the act under way, and when to try again.
+
+    ``found`` is False until the host was searched for a raylet of ours. ``reason`` is the sentence that
+    people see. ``suspicions`` counts looks in a row in which the head did not list us as alive.
+    """
+
+    phase: Phase = Phase.OUTSIDE
+    since: float = 0.0
+    reason: str = "just started"
+    under_way: Act | None = None
+    not_before: float = 0.0
+    failures: int = 0
+    looked_at: float = float("-inf")
+    sight: RayNode | None = None
+    head_reachable: bool | None = None
+    suspicions: int = 0
+    wants_drain: str = ""
+    overdue: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What policy made of the facts: save ``memory`` first, then carry ``act`` out, then tell ``news``."""
+
+    station: Station
+    memory: NodeMemory
+    act: Act | None = None
+    news: tuple[tuple[str, str], ...] = field(default=())
+    """(kind, reason) of what happened, for the log and the event topic."""
