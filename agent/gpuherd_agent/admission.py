@@ -1,33 +1,42 @@
 """May this node join? Versions, counts and health against what the head runs. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpuherd.health import Action, Severity, Verdict
 from gpuherd.preflight import Check, Preflight
 from gpuherd.ray import HeadVersions
 
 
-def preflight(
-    *,
-    head: str,
-    local: HeadVersions | None,
-    missing: str,
-    remote: HeadVersions | None,
-    unreachable: str,
-    declared: int,
-    counted: int | None,
-    verdict: Verdict,
-) -> Preflight:
-    """Return every check of a join. ``local`` None = Ray is not installed (``missing`` says how).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinFacts:
+    """What a join is judged by.
 
-    ``remote`` None = the head did not answer (``unreachable`` says how). Ray's own rule is equality of
-    the Ray version and of Python down to the patch; it tells a difference late and misleadingly.
+    ``local`` None = Ray is not installed (``missing`` says how); ``remote`` None = the head did not
+    answer (``unreachable`` says how).
     """
-    checks = [*_ray(local, missing), *_head(head, remote, unreachable)]
-    if local is not None and remote is not None:
-        checks.extend(_versions(local, remote))
-    checks.append(_count(declared, counted))
-    checks.append(_health(verdict))
+
+    head: str
+    local: HeadVersions | None
+    remote: HeadVersions | None
+    declared: int
+    counted: int | None
+    verdict: Verdict
+    missing: str = ""
+    unreachable: str = ""
+
+
+def preflight(facts: JoinFacts) -> Preflight:
+    """Return every check of a join.
+
+    Ray's own rule is equality of the Ray version and of Python down to the patch; left to itself it
+    tells a difference late and misleadingly.
+    """
+    checks = [*_ray(facts.local, facts.missing), *_head(facts.head, facts.remote, facts.unreachable)]
+    if facts.local is not None and facts.remote is not None:
+        checks.extend(_versions(facts.local, facts.remote))
+    checks.append(_count(facts.declared, facts.counted))
+    checks.append(_health(facts.verdict))
     return Preflight(checks=tuple(checks))
 
 

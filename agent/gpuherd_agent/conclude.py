@@ -1,7 +1,6 @@
 """What an act came to, taken into station and memory. Pure; the counterpart of ``policy.step``."""
 
 from dataclasses import replace
-from functools import singledispatch
 from typing import Final
 
 import msgspec
@@ -23,16 +22,25 @@ RETRY_CAP_S: Final = 300.0
 
 def conclude(station: Station, memory: NodeMemory, outcome: Outcome, facts: Facts) -> Step:
     """Return station and memory after the act under way has come to ``outcome``."""
-    return _conclude(outcome, replace(station, under_way=None), memory, facts)
+    station = replace(station, under_way=None)
+    match outcome:
+        case Verified():
+            return _verified(outcome, station, memory, facts)
+        case Started():
+            return _started(outcome, station, memory)
+        case StartFailed():
+            return _start_failed(outcome, station, memory, facts)
+        case Looked():
+            return _looked(outcome, station, memory, facts)
+        case Drained():
+            return _drained(outcome, station, memory, facts)
+        case Stopped():
+            return _stopped(outcome, station, memory, facts)
+        case Released():
+            return _released(outcome, station, memory, facts)
 
 
-@singledispatch
-def _conclude(outcome: Outcome, station: Station, memory: NodeMemory, facts: Facts) -> Step:
-    raise TypeError(f"no conclusion for {type(outcome).__name__}")
-
-
-@_conclude.register
-def _(outcome: Verified, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+def _verified(outcome: Verified, station: Station, memory: NodeMemory, facts: Facts) -> Step:
     if outcome.preflight.passed:
         moved = move(station, Event.PASSED, facts, "checks passed, starting Ray")
         return Step(station=moved, memory=memory, news=(("join.started", moved.reason),))
@@ -41,17 +49,14 @@ def _(outcome: Verified, station: Station, memory: NodeMemory, facts: Facts) -> 
     )
 
 
-@_conclude.register
-def _(outcome: Started, station: Station, memory: NodeMemory, facts: Facts) -> Step:
-    del facts
+def _started(outcome: Started, station: Station, memory: NodeMemory) -> Step:
     return Step(
         station=replace(station, reason="raylet runs, waiting for the head to list it"),
         memory=msgspec.structs.replace(memory, raylet=outcome.raylet, drain=None),
     )
 
 
-@_conclude.register
-def _(outcome: StartFailed, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+def _start_failed(outcome: StartFailed, station: Station, memory: NodeMemory, facts: Facts) -> Step:
     reason = f"join failed, {outcome.code.value}: {outcome.detail}"
     return _failed(move(station, Event.START_FAILED, facts, ""), memory, facts, reason, "join.failed")
 
@@ -63,8 +68,7 @@ def _failed(station: Station, memory: NodeMemory, facts: Facts, reason: str, kin
     return Step(station=waiting, memory=memory, news=((kind, reason),))
 
 
-@_conclude.register
-def _(outcome: Looked, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+def _looked(outcome: Looked, station: Station, memory: NodeMemory, facts: Facts) -> Step:
     station = replace(
         station, looked_at=facts.now, head_reachable=outcome.reachable, sight=outcome.node or station.sight
     )
@@ -83,8 +87,7 @@ def _(outcome: Looked, station: Station, memory: NodeMemory, facts: Facts) -> St
     return Step(station=doubting, memory=memory)
 
 
-@_conclude.register
-def _(outcome: Drained, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+def _drained(outcome: Drained, station: Station, memory: NodeMemory, facts: Facts) -> Step:
     answer, drain = outcome.answer, memory.drain
     if drain is None:
         return Step(station=station, memory=memory)
@@ -110,7 +113,7 @@ def _drain_taken(
 
 
 def _drain_not_repeated(station: Station, memory: NodeMemory, facts: Facts, answer: DrainAnswer) -> Step:
-    """A repeated request failed. Only Ray's own no to a scale-down ends the drain: the node is busy, not draining."""
+    """A repeated request failed; only Ray's own no to a scale-down ends the drain: the node is busy."""
     drain = memory.drain
     if answer.outcome is DrainOutcome.REJECTED and drain and drain.reason is DrainReason.IDLE_TERMINATION:
         moved = replace(
@@ -148,8 +151,7 @@ def _once(station: Station, reason: str, kind: str) -> tuple[tuple[str, str], ..
     return () if station.reason == reason else ((kind, reason),)
 
 
-@_conclude.register
-def _(outcome: Stopped, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+def _stopped(outcome: Stopped, station: Station, memory: NodeMemory, facts: Facts) -> Step:
     if not outcome.clean:
         stuck = replace(
             station,
@@ -166,8 +168,7 @@ def _(outcome: Stopped, station: Station, memory: NodeMemory, facts: Facts) -> S
     )
 
 
-@_conclude.register
-def _(outcome: Released, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+def _released(outcome: Released, station: Station, memory: NodeMemory, facts: Facts) -> Step:
     if not outcome.done:
         return Step(station=replace(station, not_before=facts.now + RETRY_DRAIN_S), memory=memory)
     return Step(

@@ -196,16 +196,18 @@ def _disarm(station: Station, memory: NodeMemory, facts: Facts, drain: DrainReco
     """The last hold was lifted: our deadline goes first. Ray has no un-drain; the node rejoins when empty."""
     disarmed = msgspec.structs.replace(drain, deadline_boot_s=None)
     reason = "no longer to be drained: no deadline; it rejoins when its work has ended"
-    order = DrainOrder(
-        head=memory.raylet.head if memory.raylet else "",
-        node_id=RayNodeId(drain.node_id),
-        reason=drain.reason,
-        message=reason,
+    act = Drain(
+        order=DrainOrder(
+            head=memory.raylet.head if memory.raylet else "",
+            node_id=RayNodeId(drain.node_id),
+            reason=drain.reason,
+            message=reason,
+        )
     )
     return Step(
-        station=replace(station, reason=reason, under_way=Drain(order=order), overdue=False),
+        station=replace(station, reason=reason, under_way=act, overdue=False),
         memory=msgspec.structs.replace(memory, drain=disarmed),
-        act=Drain(order=order),
+        act=act,
         news=(("drain.disarmed", f"after {facts.boot_s - drain.asked_boot_s:.0f} s"),),
     )
 

@@ -1,0 +1,113 @@
+"""Settings of the agent: ``agent.toml``. Each field says what it means and what a wrong value costs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gpuherd.names import ClusterName, NameInvalid, NodeName, PoolName, parse_name
+from gpuherd.settings import Secret
+from gpuherd_agent.actuators.ray_settings import RaySettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSettings:
+    """``[gpu]``."""
+
+    declared: int
+    """How many GPUs this host is meant to have. Fewer counted ones keep the node out of Ray and say so;
+    Ray itself would believe any number."""
+    backend: str = "nvml"
+    """Entry point of group ``gpuherd.gpu_backends`` that reads the GPUs in the probe child."""
+    period_s: float = 1.0
+    """One probe cycle each. Longer finds a lost GPU later; much shorter only costs CPU."""
+    confirm_s: float = 0.25
+    """Pause before the next cycle while a finding waits for its confirmation; at most ``period_s``."""
+    deadline_s: float = 5.0
+    """How long the driver may take for one cycle before it counts as hung."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield what makes these values unusable."""
+        if not 0 <= self.declared <= 64:  # noqa: PLR2004  more GPUs than any host has
+            yield "declared", f"{self.declared} is outside 0 to 64"
+        for key in ("period_s", "confirm_s", "deadline_s"):
+            if getattr(self, key) <= 0:
+                yield key, "must be above 0"
+        if self.confirm_s > self.period_s:
+            yield "confirm_s", f"must not be above period_s ({self.period_s})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadSettings:
+    """``[head]``."""
+
+    addresses: tuple[str, ...] = ()
+    """``host:port`` of Ray's head, used until a desired document names others."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield every address that is no host:port."""
+        for address in self.addresses:
+            host, colon, port = address.rpartition(":")
+            if not (host and colon and port.isdecimal() and 0 < int(port) < 65_536):  # noqa: PLR2004
+                yield "addresses", f"{address!r} is not host:port"
+        if not self.addresses:
+            yield "addresses", "is missing: name Ray's head, such as ['10.0.0.1:6379']"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """``[broker]``."""
+
+    url: str = "mqtt://127.0.0.1:1883"
+    """``mqtt://host:port`` of the cluster's one broker."""
+    username: str = ""
+    password: Secret | None = None
+    reconnect_first_s: float = 10.0
+    """A lost connection is tried again within this time, at random, so that a fleet does not stampede."""
+    reconnect_cap_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSettings:
+    """``[http]``."""
+
+    host: str = "127.0.0.1"
+    """Where ``/metrics``, ``/livez`` and ``/readyz`` listen; only loopback while ``insecure``."""
+    port: int = 9440
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with the port."""
+        if not 0 < self.port < 65_536:  # noqa: PLR2004
+            yield "port", f"{self.port} is outside 1 to 65535"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """The whole file."""
+
+    cluster: ClusterName
+    node: NodeName
+    """The host's name in the fleet; unique, and as listed in a pool of the autoscaler."""
+    pool: PoolName = PoolName("default")
+    """Counts only until a desired document names the pool."""
+    state_dir: str = "/var/lib/gpuherd"
+    """What must outlive a restart. One folder an agent; losing it holds the node until a person looks."""
+    insecure: bool = False
+    """No signatures and no TLS. Only for loopback: everything named here must be 127.0.0.0/8 or ::1."""
+    without_orders: Literal["last", "serve", "stay_out"] = "last"
+    """What to do while no desired document was ever accepted: stay as you are, serve, or stay out."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    gpu: GpuSettings
+    ray: RaySettings = field(default_factory=RaySettings)
+    head: HeadSettings = field(default_factory=HeadSettings)
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield bad names, and what ``insecure`` does not allow."""
+        for key in ("cluster", "node", "pool"):
+            try:
+                parse_name(getattr(self, key), f"{key} name")
+            except NameInvalid as error:
+                yield key, str(error)
+        if not self.insecure:
+            yield "insecure", "must be true: certificates are not supported yet, so only loopback is"

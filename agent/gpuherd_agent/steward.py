@@ -1,0 +1,242 @@
+"""The steward carries out what policy decides: saves first, acts one at a time, learns the outcome.
+
+A shell: every ``if`` about the domain is in policy, conclude or orders.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gpuherd.errors import HeadUnreachable
+from gpuherd.health import Verdict
+from gpuherd.names import RayNodeId
+from gpuherd.ray import HeadVersions
+from gpuherd.shell import logs
+from gpuherd.shell.clock import Clock
+from gpuherd_agent import policy
+from gpuherd_agent.acts import (
+    Act,
+    Drain,
+    Drained,
+    Look,
+    Looked,
+    Outcome,
+    Release,
+    Released,
+    Start,
+    Started,
+    StartFailed,
+    Stop,
+    Stopped,
+    Verified,
+    Verify,
+)
+from gpuherd_agent.admission import JoinFacts, preflight
+from gpuherd_agent.conclude import conclude
+from gpuherd_agent.doors import HeadDoor, Identity, JoinFailed, RayletDoor
+from gpuherd_agent.memory import NodeMemory
+from gpuherd_agent.readings import Snapshot
+from gpuherd_agent.state_document import gpus
+from gpuherd_agent.station import Facts, Rules, Station, Step
+from gpuherd_agent.store import Store, StoreFailed
+
+STEP_S: Final = 1.0
+_CHAIN: Final = 8
+"""Steps in a row without waiting: a phase may follow another at once, and a mistake must not spin."""
+
+log = logs.get("gpuherd.agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What sensing knows now."""
+
+    snapshot: Snapshot
+    verdict: Verdict
+
+
+@dataclass(slots=True, kw_only=True)
+class Doors:
+    """The outside as the steward needs it."""
+
+    clock: Clock
+    rng: random.Random
+    raylets: RayletDoor
+    heads: HeadDoor
+    store: Store
+
+
+class Steward:
+    """Holds station and memory; everybody else reads them and hands in changes by ``remember``."""
+
+    def __init__(
+        self,
+        *,
+        identity: Identity,
+        rules: Rules,
+        doors: Doors,
+        health: Callable[[], Health],
+        tell: Callable[[str, str], None],
+    ) -> None:
+        """``health`` is read at each step; ``tell`` gets (kind, reason) of everything that happens."""
+        self.memory: NodeMemory = msgspec.structs.replace(doors.store.load(), epoch=identity.epoch)
+        self.station = Station(since=doors.clock.now())
+        self.steps_total = 0
+        self._identity = identity
+        self._rules = rules
+        self._doors = doors
+        self.health = health
+        self._tell = tell
+        self._wake = asyncio.Event()
+        self._outcomes: list[tuple[Act, Outcome]] = []
+        self._disk_failed = ""
+
+    def wake(self) -> None:
+        """Make the next step now instead of within a second."""
+        self._wake.set()
+
+    def remember(self, memory: NodeMemory) -> bool:
+        """Store a changed memory and wake; False = the disk refused, and nothing has changed."""
+        if memory == self.memory:
+            return True
+        if not self._save(memory):
+            return False
+        self.memory = memory
+        self.wake()
+        return True
+
+    async def run(self) -> None:
+        """Find a raylet of ours, then step for ever; cancel to stop. Ray is left as it is."""
+        found = await self._doors.raylets.find(self.memory.raylet)
+        self.remember(msgspec.structs.replace(self.memory, raylet=found))
+        async with asyncio.TaskGroup() as group:
+            while True:
+                for _ in range(_CHAIN):
+                    if not self._step(group):
+                        break
+                await self._pause()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(STEP_S):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+
+    def _step(self, group: asyncio.TaskGroup) -> bool:
+        """Make one step; True = something changed, so that another may follow at once."""
+        self.steps_total += 1
+        facts = self._facts()
+        if not self._outcomes:
+            return self._adopt(policy.step(self.station, self.memory, facts, self._rules), group)
+        act, outcome = self._outcomes[0]
+        if act != self.station.under_way:
+            self._outcomes.pop(0)
+            return True
+        # An outcome is only forgotten once what it led to is on disk.
+        kept = self._adopt(conclude(self.station, self.memory, outcome, facts), group)
+        if kept:
+            self._outcomes.pop(0)
+        return kept
+
+    def _adopt(self, step: Step, group: asyncio.TaskGroup) -> bool:
+        if step.memory != self.memory and not self._save(step.memory):
+            return False
+        changed = (step.station, step.memory) != (self.station, self.memory)
+        if step.station.phase is not self.station.phase:
+            log.info(
+                "phase.changed",
+                before=self.station.phase.value,
+                phase=step.station.phase.value,
+                reason=step.station.reason,
+            )
+        self.station, self.memory = step.station, step.memory
+        for kind, reason in step.news:
+            self._tell(kind, reason)
+        if step.act is not None:
+            group.create_task(self._carry_out(step.act))
+        return changed
+
+    def _save(self, memory: NodeMemory) -> bool:
+        try:
+            self._doors.store.save(memory)
+        except StoreFailed as error:
+            if str(error) != self._disk_failed:
+                log.error("store.failed", error=str(error))  # noqa: TRY400  an expected failure, no traceback
+            self._disk_failed = str(error)
+            return False
+        self._disk_failed = ""
+        return True
+
+    def _facts(self) -> Facts:
+        clock, health = self._doors.clock, self.health()
+        listed = gpus(health.snapshot, health.verdict)
+        raylet = self.memory.raylet
+        return Facts(
+            now=clock.now(),
+            boot_s=clock.boot_s(),
+            wall=clock.wall(),
+            boot_id=self._identity.boot_id,
+            fresh_id=RayNodeId(f"{self._doors.rng.getrandbits(224):056x}"),
+            verdict=health.verdict,
+            present=tuple(g.uuid for g in listed if g.present),
+            healthy=tuple(g.uuid for g in listed if g.healthy),
+            raylet_alive=raylet is not None and self._doors.raylets.is_alive(raylet),
+        )
+
+    async def _carry_out(self, act: Act) -> None:
+        outcome = await self._outcome(act)
+        self._outcomes.append((act, outcome))
+        self.wake()
+
+    async def _outcome(self, act: Act) -> Outcome:
+        match act:
+            case Verify():
+                return await self._verify(act)
+            case Start():
+                try:
+                    return Started(raylet=await self._doors.raylets.start(act.order))
+                except JoinFailed as error:
+                    return StartFailed(code=error.code, detail=error.detail)
+            case Look():
+                try:
+                    return Looked(reachable=True, node=await self._doors.heads.node(act.head, act.node_id))
+                except HeadUnreachable:
+                    return Looked(reachable=False)
+            case Drain():
+                return Drained(answer=await self._doors.heads.drain(act.order))
+            case Stop():
+                clean = await self._doors.raylets.stop(act.raylet, grace_s=self._rules.stop_grace_s)
+                return Stopped(clean=clean)
+            case Release():
+                return Released(done=await self._doors.heads.release(act.head, act.pool))
+
+    async def _verify(self, act: Verify) -> Verified:
+        local: HeadVersions | None = None
+        remote: HeadVersions | None = None
+        missing = unreachable = ""
+        try:
+            local = self._doors.raylets.versions()
+        except JoinFailed as error:
+            missing = error.detail
+        try:
+            remote = await self._doors.heads.versions(act.head)
+        except HeadUnreachable as error:
+            unreachable = str(error)
+        health = self.health()
+        facts = JoinFacts(
+            head=act.head,
+            local=local,
+            remote=remote,
+            declared=health.snapshot.declared,
+            counted=health.snapshot.probe.counted if health.snapshot.probe else None,
+            verdict=health.verdict,
+            missing=missing,
+            unreachable=unreachable,
+        )
+        return Verified(preflight=preflight(facts))
