@@ -28,10 +28,10 @@ class Memory:
     """When the last decision was made."""
     idle_since: Mapping[NodeName, float] = field(default_factory=dict)
     """Since when each node was idle at every sample."""
-    asked_since: Mapping[NodeName, float] = field(default_factory=dict)
-    """Since when each node has been asked to serve without a break."""
-    joined: frozenset[NodeName] = frozenset()
-    """Nodes that Ray has listed since they were asked."""
+    asked: frozenset[NodeName] = frozenset()
+    """Nodes that were asked to serve at the last decision."""
+    waiting_since: Mapping[NodeName, float] = field(default_factory=dict)
+    """Since when each node has been asked to serve while Ray does not list it."""
     turned_on_at: Mapping[PoolName, float] = field(default_factory=dict)
     """When a node of the pool was last turned on."""
     last_poll: Poll | None = None

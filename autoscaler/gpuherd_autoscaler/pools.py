@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from gpuherd import slots
 from gpuherd.names import NameInvalid, NodeName, PoolName, expand_nodes, parse_name
 
-
 _expanded = functools.lru_cache(maxsize=64)(expand_nodes)
 
 

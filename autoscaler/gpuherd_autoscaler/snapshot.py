@@ -64,6 +64,8 @@ class NodeView:
     online: bool | None = None
     severity: Severity = Severity.UNKNOWN
     action: Action = Action.NONE
+    verdict: str = ""
+    """Reason of its worst finding."""
     wants_drain: str = ""
     holds: tuple[Hold, ...] = ()
     gpus_declared: int = 0
