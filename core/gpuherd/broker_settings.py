@@ -23,10 +23,10 @@ class BrokerSettings:
     """A lost peer is noticed after up to twice this. Lower costs packets, higher delays the last will."""
     timeout_s: float = 10.0
     """How long one call (connect, subscribe, publish) may take before the connection counts as lost."""
-    retry_first_s: float = 10.0
+    reconnect_first_s: float = 10.0
     """The first reconnect comes at a random moment within this; too low and a fleet returns as one."""
-    retry_cap_s: float = 60.0
-    """No reconnect waits longer. At least ``retry_first_s``."""
+    reconnect_cap_s: float = 60.0
+    """No reconnect waits longer. At least ``reconnect_first_s``."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what no field can know of itself."""
@@ -38,10 +38,10 @@ class BrokerSettings:
             yield "keepalive_s", f"is 1 to {_MAX_KEEPALIVE_S}"
         if self.timeout_s <= 0:
             yield "timeout_s", "is above 0"
-        if self.retry_first_s <= 0:
-            yield "retry_first_s", "is above 0"
-        if self.retry_cap_s < self.retry_first_s:
-            yield "retry_cap_s", "is at least retry_first_s"
+        if self.reconnect_first_s <= 0:
+            yield "reconnect_first_s", "is above 0"
+        if self.reconnect_cap_s < self.reconnect_first_s:
+            yield "reconnect_cap_s", "is at least reconnect_first_s"
         if self.password is not None and not self.username:
             yield "username", "is missing beside a password"
 

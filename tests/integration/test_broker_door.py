@@ -39,7 +39,7 @@ def bus_to(
     presence: Callable[[int], Presence] | None = None,
 ) -> MqttBus:
     settings = BrokerSettings(
-        url=url, keepalive_s=keepalive_s, timeout_s=3.0, retry_first_s=0.1, retry_cap_s=0.3
+        url=url, keepalive_s=keepalive_s, timeout_s=3.0, reconnect_first_s=0.1, reconnect_cap_s=0.3
     )
     rng = random.Random(7)  # noqa: S311
     return MqttBus(settings, client_id=client_id, clock=SystemClock(), rng=rng, presence=presence)

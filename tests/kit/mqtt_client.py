@@ -21,7 +21,7 @@ def presence(client_id: str, number: int) -> Presence:
 
 async def _main(url: str, client_id: str) -> None:
     bus = MqttBus(
-        BrokerSettings(url=url, keepalive_s=1, retry_first_s=0.2, retry_cap_s=0.5),
+        BrokerSettings(url=url, keepalive_s=1, reconnect_first_s=0.2, reconnect_cap_s=0.5),
         client_id=client_id,
         clock=SystemClock(),
         rng=random.Random(1),  # noqa: S311

@@ -111,7 +111,9 @@ class MqttBus:
             await self._clock.sleep_until(now + self._delay_s(failed_in_a_row, now))
 
     def _delay_s(self, failed_in_a_row: int, now: float) -> float:
-        limits = backoff.Limits(first_s=self._settings.retry_first_s, cap_s=self._settings.retry_cap_s)
+        limits = backoff.Limits(
+            first_s=self._settings.reconnect_first_s, cap_s=self._settings.reconnect_cap_s
+        )
         delay_s = backoff.next_delay(failed_in_a_row, limits, self._rng)
         if self.why_lost is Why.CLOSED and self.takeovers.step(now):
             delay_s += self.takeovers.window_s

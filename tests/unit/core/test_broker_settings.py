@@ -26,7 +26,7 @@ def test_a_url_names_host_and_port(url: str, expected: tuple[str, int]) -> None:
         ({"url": "mqtt://me:secret@x"}, "url", "password_file"),
         ({"url": "mqtt://x:99999"}, "url", "out of range"),
         ({"keepalive_s": 0}, "keepalive_s", "1 to 3600"),
-        ({"retry_first_s": 90.0}, "retry_cap_s", "at least retry_first_s"),
+        ({"reconnect_first_s": 90.0}, "reconnect_cap_s", "at least reconnect_first_s"),
         ({"password_file": "p"}, "username", "missing"),
     ],
 )
