@@ -59,8 +59,6 @@ class Broker:
         for other in [s for s in self._sessions if s.bus is session.bus]:
             self.lose(other)
         self._sessions.append(session)
-        if session.presence is not None:
-            self.publish(session.presence.topic, session.presence.here, retain=True)
 
     def subscribe(self, session: Session, pattern: str) -> None:
         """Hand over what is retained under ``pattern`` and whatever comes from now on."""
@@ -98,10 +96,12 @@ class Broker:
                 self.publish(session.presence.topic, session.presence.will, retain=True)
 
     def goodbye(self, session: Session) -> None:
-        """End a session whose client said so: no will."""
+        """End a session whose client disconnects: it says itself that it goes, and its will is forgotten."""
         if session in self._sessions:
             self._sessions.remove(session)
             session.bus.session_ended(session)
+            if session.presence is not None:
+                self.publish(session.presence.topic, session.presence.will, retain=True)
 
     def kill(self) -> None:
         """Go down: every session ends, and no will is published."""
@@ -143,6 +143,7 @@ class MemoryBus:
         self._waiting: deque[tuple[str, bytes]] = deque(maxlen=WAITING_KEPT)
         self._subscriptions: list[tuple[str, Receive]] = []
         self._calls: list[Callable[[], None]] = []
+        self._wills: deque[bytes] = deque(maxlen=WAITING_KEPT)
         self._ended = asyncio.Event()
         self._context = contextvars.Context()
 
@@ -205,6 +206,8 @@ class MemoryBus:
 
     def session_ended(self, session: Session) -> None:
         """Learn that the session is over."""
+        if session.presence is not None:
+            self._wills.append(session.presence.will)
         if self._session is session:
             self._session = None
             self._ended.set()
@@ -216,8 +219,11 @@ class MemoryBus:
         session = Session(bus=self, presence=presence)
         self._broker.connect(session)
         self._session = session
-        for pattern, _ in self._subscriptions:
+        own = () if presence is None else (presence.topic,)
+        for pattern in dict.fromkeys((*own, *(pattern for pattern, _ in self._subscriptions))):
             self._broker.subscribe(session, pattern)
+        if presence is not None:
+            self._kept[presence.topic] = presence.here
         for topic, payload in self._kept.items():
             self._send(topic, payload, retain=True)
         while self._waiting:
@@ -238,6 +244,9 @@ class MemoryBus:
     def _arrive(self, session: Session, message: Message) -> None:
         if self._session is not session:
             return
+        here = session.presence
+        if here is not None and message.topic == here.topic and message.payload in self._wills:
+            self.keep(here.topic, here.here)
         for pattern, receive in tuple(self._subscriptions):
             if matches(pattern, message.topic):
                 receive(message)

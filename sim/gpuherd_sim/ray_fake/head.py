@@ -56,6 +56,7 @@ class FakeHead:
         self._belief = _Belief(session=f"session-{next(self._sessions)}")
         self._pending: list[Task] = []
         self._placing = False
+        self._down_since = 0.0
         loop.create_task(self._pull_for_ever(), name="fake head", context=contextvars.Context())
 
     @property

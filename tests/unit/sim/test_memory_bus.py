@@ -78,9 +78,37 @@ def test_a_broker_that_goes_down_publishes_no_will() -> None:
         broker.kill()
         broker.start(empty=False)
         await asyncio.sleep(20)
-        return said
+        return list(said)
 
     assert run(main, until_s=100) == [b"here 1", b"here 2"]
+
+
+def test_a_late_will_of_an_own_session_is_answered_by_saying_here_again() -> None:
+    async def main(loop: VirtualLoop) -> dict[str, bytes]:
+        broker = Broker(loop)
+        bus = _bus(broker, "n")
+        Process(loop, "n", bus.run)
+        await asyncio.sleep(1)
+        bus.cut()
+        bus.mend()
+        await asyncio.sleep(20)
+        broker.publish("n/online", b"gone 1", retain=True)
+        await asyncio.sleep(1)
+        return dict(broker.retained)
+
+    assert run(main, until_s=100) == {"n/online": b"here 2"}
+
+
+def test_a_client_that_leaves_says_so_itself() -> None:
+    async def main(loop: VirtualLoop) -> dict[str, bytes]:
+        broker = Broker(loop)
+        session = asyncio.create_task(_bus(broker, "n").run())
+        await asyncio.sleep(1)
+        session.cancel()
+        await asyncio.sleep(1)
+        return dict(broker.retained)
+
+    assert run(main, until_s=100) == {"n/online": b"gone 1"}
 
 
 def test_what_is_told_while_away_waits_up_to_a_thousand() -> None:
@@ -93,7 +121,7 @@ def test_what_is_told_while_away_waits_up_to_a_thousand() -> None:
             bus.tell("t", b"%d" % number)
         Process(loop, "n", bus.run)
         await asyncio.sleep(1)
-        return said
+        return list(said)
 
     said = run(main, until_s=100)
     assert (len(said), said[0], said[-1]) == (1_000, b"1", b"1000")
