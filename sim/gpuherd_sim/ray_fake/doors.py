@@ -217,14 +217,14 @@ class FakeHeads:
 
     async def _slot_keys(self, pool: PoolName) -> dict[slots.Slot, str]:
         await self._call(self._head.timing.kv_s)
-        found = self._head.keys(slots.NAMESPACE, slots.prefix(self._cluster, pool).encode())
+        found = self._head.keys.under(slots.NAMESPACE, slots.prefix(self._cluster, pool).encode())
         named = ((slots.parse_key(key.decode()), value.decode()) for key, value in found.items())
         return {slot: value for slot, value in named if slot is not None}
 
     async def _put(self, pool: PoolName, slot: slots.Slot, value: str, *, overwrite: bool) -> bool:
         await self._call(self._head.timing.kv_s)
         key = slots.key(self._cluster, pool, slot).encode()
-        return self._head.put(slots.NAMESPACE, key, value.encode(), overwrite=overwrite)
+        return self._head.keys.put(slots.NAMESPACE, key, value.encode(), overwrite=overwrite)
 
     async def _call(self, latency_s: float) -> None:
         await asyncio.sleep(latency_s)

@@ -1,4 +1,4 @@
-"""The head: which nodes it believes in, what it tells of them, where tasks go, and the key-value store.
+"""The head: which nodes it believes in, what it tells of them, and what it passes on to raylets.
 
 What it tells is as old as its last pull from the raylets; deaths that it learns of show at once.
 """
@@ -6,16 +6,17 @@ What it tells is as old as its last pull from the raylets; deaths that it learns
 import asyncio
 import contextvars
 import itertools
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gpuherd.names import NodeName, RayNodeId
 from gpuherd.ray import ClusterSight, DrainReason, RayNode, RayStatus, Shape
 from gpuherd_sim.journal import Journal
-from gpuherd_sim.ray_fake.raylet import RayletProcess, Task
+from gpuherd_sim.ray_fake.key_values import KeyValues
+from gpuherd_sim.ray_fake.raylet import RayletProcess
 from gpuherd_sim.ray_fake.timing import Timing
+from gpuherd_sim.ray_fake.workload import Workload
 from gpuherd_sim.virtual_time import VirtualLoop
 
 NOT_IDLE: Final = "The node to be idle terminated is no longer idle."
@@ -36,7 +37,7 @@ class _Belief:
 
     session: str
     nodes: dict[RayNodeId, _Listed] = field(default_factory=dict)
-    keys: dict[tuple[bytes, bytes], bytes] = field(default_factory=dict)
+    keys: KeyValues = field(default_factory=KeyValues)
     pending_view: tuple[Shape, ...] = ()
 
 
@@ -48,14 +49,18 @@ class FakeHead:
         self.journal = journal
         self.timing = timing or Timing()
         self.is_up = True
-        self.tasks: list[Task] = []
+        self.work = Workload(
+            journal,
+            self.later,
+            lease_s=self.timing.lease_s,
+            open_raylets=self._open,
+            on_task_over=self._task_over,
+        )
         self.raylets: list[RayletProcess] = []
         self.at_point: list[Callable[[str, NodeName], None]] = []
         """Called with (point, node) at ``slot_claimed`` and ``drain_sent``: places to crash at."""
         self._sessions = itertools.count(1)
         self._belief = _Belief(session=f"session-{next(self._sessions)}")
-        self._pending: list[Task] = []
-        self._placing = False
         self._down_since = 0.0
         loop.create_task(self._pull_for_ever(), name="fake head", context=contextvars.Context())
 
@@ -63,6 +68,11 @@ class FakeHead:
     def session(self) -> str:
         """Return the name of the head's session."""
         return self._belief.session
+
+    @property
+    def keys(self) -> KeyValues:
+        """Return the key-value store of the present session."""
+        return self._belief.keys
 
     # What programs ask of the head. Callers have checked that it is up.
 
@@ -91,44 +101,10 @@ class FakeHead:
             return None
         return self._drain_now(listed.raylet, reason, deadline_s, message)
 
-    def put(self, namespace: bytes, key: bytes, value: bytes, *, overwrite: bool) -> bool:
-        """Store a value; False = the key was there and ``overwrite`` is not set. Atomic."""
-        if not overwrite and (namespace, key) in self._belief.keys:
-            return False
-        self._belief.keys[namespace, key] = value
-        return True
-
-    def get(self, namespace: bytes, key: bytes) -> bytes | None:
-        """Return a stored value."""
-        return self._belief.keys.get((namespace, key))
-
-    def keys(self, namespace: bytes, prefix: bytes) -> dict[bytes, bytes]:
-        """Return the stored values under a prefix."""
-        return {
-            key: value
-            for (space, key), value in self._belief.keys.items()
-            if space == namespace and key.startswith(prefix)
-        }
-
     def reached(self, point: str, node: NodeName) -> None:
         """Tell whoever wants to crash something that a point was reached."""
         for call in tuple(self.at_point):
             call(point, node)
-
-    # What the driver does.
-
-    def submit(
-        self, count: int, *, duration_s: float, resources: Mapping[str, float] | None = None
-    ) -> list[Task]:
-        """Submit tasks that need ``resources`` (one GPU by default) for ``duration_s`` each."""
-        made = [
-            Task(number=len(self.tasks) + i, resources=resources or {"GPU": 1.0}, duration_s=duration_s)
-            for i in range(count)
-        ]
-        self.tasks.extend(made)
-        self._pending.extend(made)
-        self._place_soon()
-        return made
 
     # Faults.
 
@@ -157,7 +133,7 @@ class FakeHead:
                 self.later(
                     self.timing.dead_after_kill_s, self.mark_dead, listed.raylet, "missed health checks"
                 )
-        self._place_soon()
+        self.work.place_soon()
 
     # What raylets tell.
 
@@ -175,7 +151,7 @@ class FakeHead:
         self.journal.add(
             "node.joined", raylet.node, node_id=raylet.node_id, gpus=raylet.total.get("GPU", 0.0)
         )
-        self._place_soon()
+        self.work.place_soon()
 
     def kill_raylet(self, raylet: RayletProcess, *, cause: str) -> None:
         """End a raylet at once with what runs on it; the head finds out by its health check."""
@@ -191,7 +167,7 @@ class FakeHead:
 
     def stop_raylet(self, raylet: RayletProcess) -> None:
         """SIGSTOP: it answers nobody; what its workers run goes on."""
-        raylet.is_stopped = True
+        raylet.is_stopped, raylet.stopped_at = True, self.loop.time()
         self.journal.add("fault", raylet.node, what="raylet stopped")
         self.later(self.timing.dead_after_hang_s, self._still_hung, raylet, self.loop.time())
 
@@ -208,7 +184,7 @@ class FakeHead:
         calls, raylet.calls = raylet.calls, []
         for reason, deadline_s, message in calls:
             self._drain_now(raylet, reason, deadline_s, message)
-        self._place_soon()
+        self.work.place_soon()
 
     def mark_dead(self, raylet: RayletProcess, why: str) -> None:
         """Count a node as dead, if the head is up to notice."""
@@ -231,8 +207,16 @@ class FakeHead:
             for listed in self._belief.nodes.values():
                 if not (listed.is_dead or listed.raylet.is_gone or listed.raylet.is_stopped):
                     listed.view = self._look(listed.raylet)
-            shapes = Counter(tuple(sorted(task.resources.items())) for task in self._pending)
-            self._belief.pending_view = tuple(Shape(resources=r, count=n) for r, n in sorted(shapes.items()))
+            self._belief.pending_view = self.work.shapes()
+
+    def _open(self) -> list[RayletProcess]:
+        """Return where tasks may go, in order of name; nowhere while the head is down."""
+        return sorted((r for r in self.raylets if r.takes_work), key=lambda r: r.node) if self.is_up else []
+
+    def _task_over(self, raylet: RayletProcess) -> None:
+        if not raylet.is_busy:
+            raylet.idle_since = self.loop.time()
+        self._exit_if_drained(raylet)
 
     def _look(self, raylet: RayletProcess) -> RayNode:
         working = RayStatus.RUNNING if raylet.is_busy else RayStatus.IDLE
@@ -271,66 +255,20 @@ class FakeHead:
             return
         self.end_raylet(raylet, cause="drained")
 
-    def _place_soon(self) -> None:
-        if not self._placing:
-            self._placing = True
-            self.later(self.timing.lease_s, self._place)
-
-    def _place(self) -> None:
-        self._placing = False
-        if not self.is_up:
-            return
-        open_raylets = sorted((r for r in self.raylets if r.takes_work), key=lambda r: r.node)
-        hopeless: set[tuple[tuple[str, float], ...]] = set()
-        waiting, self._pending = self._pending, []
-        for task in waiting:
-            shape = tuple(sorted(task.resources.items()))
-            chosen = (
-                None if shape in hopeless else next((r for r in open_raylets if r.fits(task.resources)), None)
-            )
-            if chosen is None:
-                hopeless.add(shape)
-                self._pending.append(task)
-            else:
-                self._lease(task, chosen)
-
-    def _lease(self, task: Task, raylet: RayletProcess) -> None:
-        task.attempts += 1
-        task.node = raylet.node
-        raylet.running[task.number] = task
-        self.journal.add("task.started", raylet.node, task=task.number)
-        self.later(task.duration_s, self._task_over, task, task.attempts, raylet)
-
-    def _task_over(self, task: Task, attempt: int, raylet: RayletProcess) -> None:
-        if task.attempts != attempt or task.number not in raylet.running:
-            return
-        del raylet.running[task.number]
-        task.is_finished = True
-        self.journal.add("task.finished", raylet.node, task=task.number)
-        if not raylet.is_busy:
-            raylet.idle_since = self.loop.time()
-        self._exit_if_drained(raylet)
-        self._place_soon()
-
     def _gone(self, raylet: RayletProcess, cause: str) -> None:
         if raylet.is_gone:
             return
         raylet.is_gone = True
         self.raylets.remove(raylet)
         self.journal.add("raylet.gone", raylet.node, node_id=raylet.node_id, pid=raylet.pid, cause=cause)
-        for task in raylet.running.values():
-            self.journal.add("task.lost", raylet.node, task=task.number, cause=cause)
-            self._pending.append(task)
-        raylet.running.clear()
-        self._place_soon()
+        self.work.lose(raylet, cause)
 
     def _unknown(self, raylet: RayletProcess) -> None:
         if raylet.node_id not in self._belief.nodes:
             self._gone(raylet, "unknown to the new head")
 
     def _still_hung(self, raylet: RayletProcess, stopped_at: float) -> None:
-        del stopped_at
-        if raylet.is_stopped and not raylet.is_gone:
+        if raylet.is_stopped and raylet.stopped_at == stopped_at and not raylet.is_gone:
             self.mark_dead(raylet, "missed health checks")
 
     def _still_without_head(self, raylet: RayletProcess, since: float) -> None:

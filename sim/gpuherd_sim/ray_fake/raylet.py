@@ -19,7 +19,6 @@ class Task:
     duration_s: float
     attempts: int = 0
     is_finished: bool = False
-    node: NodeName | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -43,6 +42,7 @@ class RayletProcess:
     idle_since: float = 0.0
     is_registered: bool = False
     is_stopped: bool = False
+    stopped_at: float = 0.0
     is_stuck: bool = False
     """Some process of it is in state D: no signal ends it."""
     is_gone: bool = False
