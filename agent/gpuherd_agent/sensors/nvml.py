@@ -1,0 +1,246 @@
+"""GPU readings through NVIDIA's NVML: the only module that imports pynvml, in the probe child only.
+
+Each index and each call fails alone. A call that the driver does not offer leaves None; a call that it
+offers and that failed leaves None and its code in ``errors``.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import pynvml
+
+from gpuherd.names import GpuUuid
+from gpuherd_agent.readings import GpuReading, LostHandle, NvmlCode, ProbeOutcome, ProbeReading
+from gpuherd_agent.sensors.backend import BackendFailed
+
+T = TypeVar("T")
+Handle = Any
+"""An opaque pointer of an untyped library."""
+
+_ARGUMENT_VERSION_MISMATCH: Final = 25
+"""An older driver's word for a struct it does not know. Source: nvml.h, nvmlReturn_t."""
+
+_NOT_OFFERED: Final = frozenset(
+    {NvmlCode.NOT_SUPPORTED, NvmlCode.FUNCTION_NOT_FOUND, _ARGUMENT_VERSION_MISMATCH}
+)
+_GONE: Final = frozenset({NvmlCode.GPU_IS_LOST, NvmlCode.RESET_REQUIRED})
+"""After one of these each further call gives the same answer, and may be slow in giving it."""
+
+_SENSOR_CORE: Final = 0
+_SHUTDOWN, _SLOWDOWN, _MEMORY_MAX = 0, 1, 2
+"""nvmlTemperatureThresholds_t."""
+_CORRECTED, _UNCORRECTED = 0, 1
+_VOLATILE, _AGGREGATE = 0, 1
+
+_FIELD_MEMORY_CELSIUS: Final = 82
+_FIELD_SLOWDOWN_TLIMIT: Final = 194
+_FIELD_RECOVERY_ACTION: Final = 230
+_FIELD_MEMBERS: Final = {
+    0: "dVal",
+    1: "uiVal",
+    2: "ulVal",
+    3: "ullVal",
+    4: "sllVal",
+    5: "siVal",
+    6: "usVal",
+}
+"""nvmlValueType_t to the union's member; T.Limit offsets are signed. Source: nvml.h."""
+
+
+@dataclass(slots=True)
+class _Calls:
+    """Calls on one GPU; remembers what failed and makes none after the GPU said that it is gone."""
+
+    errors: dict[str, int] = field(default_factory=dict)
+    is_gone: bool = False
+
+    def value(self, name: str, call: Callable[[], T]) -> T | None:
+        """Return what ``call`` yields; None when it is not offered, or failed and is now in ``errors``."""
+        if self.is_gone:
+            return None
+        try:
+            return call()
+        except pynvml.NVMLError as error:
+            code = int(error.value)
+        if code not in _NOT_OFFERED:
+            self.errors[name] = code
+            self.is_gone = code in _GONE
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fixed:
+    """What a board never changes while the driver is loaded: read once, since each call costs."""
+
+    pci_bus_id: str
+    model: str
+    slowdown_celsius: float | None
+    shutdown_celsius: float | None
+    memory_max_celsius: float | None
+    slowdown_offset_celsius: float | None
+
+
+class NvmlBackend:
+    """NVML by nvidia-ml-py. ``library`` is an already loaded one; None = found by the dynamic loader."""
+
+    def __init__(self, library: object = None) -> None:
+        self._library = library
+        self._fixed: dict[GpuUuid, _Fixed] = {}
+        self._driver = ""
+
+    def open(self) -> None:
+        """Load and initialise NVML; raises BackendFailed with its code."""
+        if self._library is not None:
+            pynvml.nvmlLib = self._library
+        try:
+            pynvml.nvmlInit()
+            self._driver = pynvml.nvmlSystemGetDriverVersion()
+        except pynvml.NVMLError as error:
+            raise BackendFailed(int(error.value)) from error
+
+    def read(self) -> ProbeReading:
+        """Return every index that the driver counts, each asked for by itself; raises BackendFailed."""
+        try:
+            counted = int(pynvml.nvmlDeviceGetCount())
+        except pynvml.NVMLError as error:
+            raise BackendFailed(int(error.value)) from error
+        gpus: list[GpuReading] = []
+        lost: list[LostHandle] = []
+        for index in range(counted):
+            try:
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                gpu = GpuUuid(pynvml.nvmlDeviceGetUUID(handle))
+            except pynvml.NVMLError as error:
+                lost.append(LostHandle(index=index, code=int(error.value)))
+                continue
+            gpus.append(self._gpu(index, gpu, handle))
+        return ProbeReading(
+            outcome=ProbeOutcome.OK, gpus=tuple(gpus), lost=tuple(lost), counted=counted, driver=self._driver
+        )
+
+    def close(self) -> None:
+        """Shut NVML down; a driver that refuses is left as it is."""
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+    def _gpu(self, index: int, gpu: GpuUuid, handle: Handle) -> GpuReading:
+        calls = _Calls()
+        fixed = self._fixed.get(gpu)
+        if fixed is None:
+            fixed = _read_fixed(calls, handle)
+            if not calls.errors:
+                self._fixed[gpu] = fixed
+        core = calls.value("core_celsius", lambda: _core_celsius(handle))
+        total, used, reserved = calls.value("memory", lambda: _memory(handle)) or (None, None, None)
+        utilisation = calls.value("utilisation_ratio", lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+        milliwatts = calls.value("power_watts", lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
+        margin = calls.value("margin_celsius", lambda: pynvml.nvmlDeviceGetMarginTemperature(handle))
+        offset = fixed.slowdown_offset_celsius
+        action = calls.value("recovery_action", lambda: _field(handle, _FIELD_RECOVERY_ACTION))
+        return GpuReading(
+            gpu=gpu,
+            index=index,
+            pci_bus_id=fixed.pci_bus_id,
+            model=fixed.model,
+            core_celsius=core,
+            memory_celsius=calls.value("memory_celsius", lambda: _field(handle, _FIELD_MEMORY_CELSIUS)),
+            slowdown_celsius=fixed.slowdown_celsius,
+            shutdown_celsius=fixed.shutdown_celsius,
+            memory_max_celsius=fixed.memory_max_celsius,
+            margin_celsius=None if margin is None or offset is None else float(margin) - offset,
+            used_bytes=used,
+            total_bytes=total,
+            reserved_bytes=reserved,
+            ecc_uncorrected_volatile_total=_ecc(calls, handle, _UNCORRECTED, _VOLATILE),
+            ecc_uncorrected_aggregate_total=_ecc(calls, handle, _UNCORRECTED, _AGGREGATE),
+            ecc_corrected_volatile_total=_ecc(calls, handle, _CORRECTED, _VOLATILE),
+            utilisation_ratio=None if utilisation is None else int(utilisation) / 100,
+            power_watts=None if milliwatts is None else int(milliwatts) / 1000,
+            recovery_action=None if action is None else int(action),
+            pids=calls.value("pids", lambda: _pids(handle)),
+            errors=calls.errors,
+        )
+
+
+def _read_fixed(calls: _Calls, handle: Handle) -> _Fixed:
+    bus = calls.value("pci_bus_id", lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId)
+    return _Fixed(
+        pci_bus_id=_text(bus),
+        model=_text(calls.value("model", lambda: pynvml.nvmlDeviceGetName(handle))),
+        slowdown_celsius=calls.value("slowdown_celsius", lambda: _threshold(handle, _SLOWDOWN)),
+        shutdown_celsius=calls.value("shutdown_celsius", lambda: _threshold(handle, _SHUTDOWN)),
+        memory_max_celsius=calls.value("memory_max_celsius", lambda: _threshold(handle, _MEMORY_MAX)),
+        slowdown_offset_celsius=calls.value("slowdown_offset", lambda: _field(handle, _FIELD_SLOWDOWN_TLIMIT)),
+    )
+
+
+def _text(value: bytes | str | None) -> str:
+    """Return text; struct members come as bytes, plain results as str."""
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else value or ""
+
+
+def _core_celsius(handle: Handle) -> float:
+    """Ask the newer call first; the older one goes away with CUDA 14, and old drivers have only that."""
+    try:
+        return float(pynvml.nvmlDeviceGetTemperatureV(handle, _SENSOR_CORE))
+    except pynvml.NVMLError as error:
+        if int(error.value) not in _NOT_OFFERED:
+            raise
+    return float(pynvml.nvmlDeviceGetTemperature(handle, _SENSOR_CORE))
+
+
+def _threshold(handle: Handle, kind: int) -> float:
+    return float(pynvml.nvmlDeviceGetTemperatureThreshold(handle, kind))
+
+
+def _memory(handle: Handle) -> tuple[int, int, int | None]:
+    """Return total, used and reserved bytes.
+
+    Version 2 leaves what the driver reserves out of ``used``; version 1 counts it in since R510. Some
+    platforms answer v2 with "unknown", so any error but a lost GPU tries v1.
+    """
+    try:
+        second = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+    except pynvml.NVMLError as error:
+        if int(error.value) in _GONE:
+            raise
+    else:
+        return int(second.total), int(second.used), int(second.reserved)
+    first = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    return int(first.total), int(first.used), None
+
+
+def _ecc(calls: _Calls, handle: Handle, kind: int, counter: int) -> int | None:
+    name = f"ecc_{'un' if kind else ''}corrected_{'aggregate' if counter else 'volatile'}"
+    return calls.value(name, lambda: int(pynvml.nvmlDeviceGetTotalEccErrors(handle, kind, counter)))
+
+
+def _field(handle: Handle, number: int) -> float:
+    """Return one field's value; its own return code counts, not only the call's."""
+    (value,) = pynvml.nvmlDeviceGetFieldValues(handle, [number])
+    if value.nvmlReturn != pynvml.NVML_SUCCESS:
+        raise pynvml.NVMLError(value.nvmlReturn)
+    member = _FIELD_MEMBERS.get(int(value.valueType))
+    if member is None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    return float(getattr(value.value, member))
+
+
+def _pids(handle: Handle) -> tuple[int, ...]:
+    """Return all processes on the GPU: compute at least, graphics and MPS where the driver lists them.
+
+    The versioned names, since the plain ones raise an error that is no NVMLError when a driver lacks them.
+    """
+    found = {int(process.pid) for process in pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)}
+    for processes in (
+        pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3,
+        pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3,
+    ):
+        try:
+            found |= {int(process.pid) for process in processes(handle)}
+        except pynvml.NVMLError as error:
+            if int(error.value) not in _NOT_OFFERED:
+                raise
+    return tuple(sorted(found))
