@@ -1,0 +1,198 @@
+"""Facts of the node as Prometheus text. Pure: a scrape reads what is already known.
+
+Names, types and labels come from ``metrics_catalog``. A value that the driver does not offer is left out.
+Format: Prometheus text exposition format 0.0.4.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpuherd.health import Severity, Verdict
+from gpuherd.holds import HEALTH, REPAIR, SCALER, UPGRADE, Hold, HoldKind, is_user
+from gpuherd.names import ClusterName, NodeName
+from gpuherd.phases import Phase
+from gpuherd_agent.metrics_catalog import METRICS, Metric
+from gpuherd_agent.readings import GpuReading, HostReading, ProbeOutcome, Snapshot
+from gpuherd_agent.state_document import gpus
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_OWNERS: Final = (HEALTH, REPAIR, SCALER, UPGRADE, "user")
+"""People share one label value: their names are not a bounded set."""
+
+#: Field 230. Source: nvml.h, nvmlDeviceGpuRecoveryAction_t.
+_RECOVERY_ACTIONS: Final = ("none", "reset_gpu", "reboot", "drain_peers", "drain_and_reset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """What the agent knows of its node at one tick; None = not known.
+
+    ``started_at`` is wall-clock seconds. ``snapshot`` is None before the first tick.
+    """
+
+    cluster: ClusterName
+    node: NodeName
+    version: str
+    started_at: float
+    snapshot: Snapshot | None = None
+    verdict: Verdict = field(default_factory=Verdict)
+    phase: Phase = Phase.OUTSIDE
+    holds: tuple[Hold, ...] = ()
+    serve: bool = False
+    wants_drain: bool = False
+    slot_held: bool = False
+    broker_connected: bool = False
+    head_reachable: bool | None = None
+    ticks_total: int = 0
+    tick_late_total: int = 0
+    sample_age_s: float | None = None
+    messages_dropped_by_reason: Mapping[str, int] = field(default_factory=dict)
+    desired_refused_by_reason: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One series: values of the family's labels in the catalogue's order, and its value."""
+
+    name: str
+    value: float
+    labels: tuple[str, ...] = ()
+
+
+class Page:
+    """Renders facts at most once, on the first scrape after they changed."""
+
+    def __init__(self) -> None:
+        self._facts: NodeFacts | None = None
+        self._text = b""
+
+    def read(self, facts: NodeFacts) -> bytes:
+        """Return the page of these very facts; the same object costs nothing the second time."""
+        if facts is not self._facts:
+            self._text, self._facts = render(facts), facts
+        return self._text
+
+
+def render(facts: NodeFacts) -> bytes:
+    """Return the page: families in the catalogue's order, those without a value left out."""
+    found: dict[str, list[Sample]] = {}
+    for sample in samples(facts):
+        if not math.isnan(sample.value):
+            found.setdefault(sample.name, []).append(sample)
+    lines: list[str] = []
+    for metric in METRICS:
+        series = found.get(metric.name)
+        if series:
+            lines += _family(metric, series)
+    return ("\n".join(lines) + "\n").encode()
+
+
+def samples(facts: NodeFacts) -> Iterator[Sample]:
+    """Yield every series these facts have."""
+    yield Sample("gpuherd_build_info", 1, (facts.version,))
+    yield Sample("gpuherd_node_info", 1, (facts.cluster, facts.node))
+    yield Sample("gpuherd_agent_start_time_seconds", facts.started_at)
+    yield Sample("gpuherd_ticks_total", facts.ticks_total)
+    yield Sample("gpuherd_tick_late_total", facts.tick_late_total)
+    yield Sample("gpuherd_broker_connected", facts.broker_connected)
+    yield from _known("gpuherd_head_reachable", facts.head_reachable)
+    yield from _known("gpuherd_sample_age_seconds", facts.sample_age_s)
+    for reason, count in sorted(facts.messages_dropped_by_reason.items()):
+        yield Sample("gpuherd_messages_dropped_total", count, (reason,))
+    for reason, count in sorted(facts.desired_refused_by_reason.items()):
+        yield Sample("gpuherd_desired_refused_total", count, (reason,))
+    yield from _standing(facts)
+    if facts.snapshot is not None:
+        yield from _of_snapshot(facts.snapshot, facts.verdict)
+
+
+def _standing(facts: NodeFacts) -> Iterator[Sample]:
+    for phase in Phase:
+        yield Sample("gpuherd_node_phase", phase is facts.phase, (phase.value,))
+    for severity in Severity:
+        yield Sample("gpuherd_node_verdict", severity is facts.verdict.severity, (severity.value,))
+    standing = {("user" if is_user(hold.owner) else hold.owner, hold.kind) for hold in facts.holds}
+    for owner in _OWNERS:
+        for kind in HoldKind:
+            yield Sample("gpuherd_node_hold", (owner, kind) in standing, (owner, kind.value))
+    yield Sample("gpuherd_node_serve", facts.serve)
+    yield Sample("gpuherd_wants_drain", facts.wants_drain)
+    yield Sample("gpuherd_drain_slot_held", facts.slot_held)
+    for rule, gpu in sorted({(finding.rule, finding.gpu or "") for finding in facts.verdict.findings}):
+        yield Sample("gpuherd_rule_active", 1, (rule, gpu))
+
+
+def _of_snapshot(snapshot: Snapshot, verdict: Verdict) -> Iterator[Sample]:
+    yield Sample("gpuherd_gpus_declared", snapshot.declared)
+    probe = snapshot.probe
+    if probe is not None:
+        is_up = probe.outcome is ProbeOutcome.OK
+        yield Sample("gpuherd_probe_up", is_up)
+        yield Sample("gpuherd_probe_duration_seconds", probe.duration_s)
+        yield Sample("gpuherd_probe_stuck_children", probe.stuck_children)
+        yield from _known("gpuherd_gpus_counted", probe.counted)
+        for gpu in gpus(snapshot, verdict):
+            yield Sample("gpuherd_gpu_healthy", gpu.healthy, (gpu.uuid,))
+            if is_up:
+                # A driver that does not answer says nothing of any GPU: neither here nor lost.
+                yield Sample("gpuherd_gpu_present", gpu.present, (gpu.uuid,))
+        for reading in probe.gpus:
+            yield from _of_gpu(reading)
+    if snapshot.host is not None:
+        yield from _of_host(snapshot.host)
+
+
+def _of_gpu(gpu: GpuReading) -> Iterator[Sample]:
+    labels = (str(gpu.gpu),)
+    yield Sample("gpuherd_gpu_info", 1, (gpu.gpu, str(gpu.index), gpu.model, gpu.pci_bus_id))
+    for name, value in (
+        ("temperature_celsius", gpu.core_celsius),
+        ("memory_temperature_celsius", gpu.memory_celsius),
+        ("slowdown_temperature_celsius", gpu.slowdown_celsius),
+        ("memory_used_bytes", gpu.used_bytes),
+        ("memory_total_bytes", gpu.total_bytes),
+        ("ecc_uncorrected_volatile_total", gpu.ecc_uncorrected_volatile_total),
+        ("ecc_corrected_volatile_total", gpu.ecc_corrected_volatile_total),
+        ("utilisation_ratio", gpu.utilisation_ratio),
+        ("power_watts", gpu.power_watts),
+    ):
+        yield from _known(f"gpuherd_gpu_{name}", value, labels)
+    if gpu.recovery_action is not None:
+        for code, action in enumerate(_RECOVERY_ACTIONS):
+            yield Sample("gpuherd_gpu_recovery_action", code == gpu.recovery_action, (gpu.gpu, action))
+
+
+def _of_host(host: HostReading) -> Iterator[Sample]:
+    yield Sample("gpuherd_host_memory_total_bytes", host.memory_total_bytes)
+    yield Sample("gpuherd_host_memory_available_bytes", host.memory_available_bytes)
+    yield Sample("gpuherd_host_disk_total_bytes", host.disk_total_bytes)
+    yield Sample("gpuherd_host_disk_free_bytes", host.disk_free_bytes)
+    yield from _known("gpuherd_host_shm_free_bytes", host.shm_free_bytes)
+
+
+def _known(name: str, value: float | None, labels: tuple[str, ...] = ()) -> Iterator[Sample]:
+    if value is not None:
+        yield Sample(name, value, labels)
+
+
+def _family(metric: Metric, series: list[Sample]) -> Iterator[str]:
+    yield f"# HELP {metric.name} {metric.help}"
+    yield f"# TYPE {metric.name} {metric.kind.value}"
+    for sample in series:
+        pairs = zip(metric.labels, sample.labels, strict=True)
+        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
+        yield f"{metric.name}{'{' + labels + '}' if labels else ''} {_number(sample.value)}"
+
+
+def _number(value: float) -> str:
+    """Whole numbers without a point; ``True`` is 1."""
+    if isinstance(value, int):
+        return str(int(value))
+    return repr(value) if math.isfinite(value) else ("+Inf" if value > 0 else "-Inf")
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

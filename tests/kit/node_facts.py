@@ -1,0 +1,83 @@
+"""Facts of a node for tests of the metrics page."""
+
+from dataclasses import replace
+
+from gpuherd.health import Action, Finding, Severity, fold
+from gpuherd.holds import HEALTH, Hold, HoldKind
+from gpuherd.names import ClusterName, GpuUuid, HoldId, NodeName
+from gpuherd.phases import Phase
+from gpuherd_agent.exporter import NodeFacts
+from gpuherd_agent.readings import GpuReading, HostReading, ProbeOutcome, ProbeReading, Snapshot
+
+LOST = GpuUuid("GPU-0000-lost")
+
+
+def gpu_reading(index: int) -> GpuReading:
+    """A well GPU that offers everything."""
+    return GpuReading(
+        gpu=GpuUuid(f"GPU-0000-{index}"),
+        index=index,
+        pci_bus_id=f"00000000:{index:02X}:00.0",
+        model="NVIDIA H100 80GB HBM3",
+        core_celsius=41.0 + index,
+        memory_celsius=50.5,
+        slowdown_celsius=87.0,
+        used_bytes=1024**3,
+        total_bytes=80 * 1024**3,
+        ecc_uncorrected_volatile_total=0,
+        ecc_corrected_volatile_total=3,
+        utilisation_ratio=0.25,
+        power_watts=120.5,
+        recovery_action=0,
+    )
+
+
+def sick_node() -> NodeFacts:
+    """Two GPUs of three answer, one of them offers little; holds of health and of a person stand."""
+    bare = GpuReading(gpu=GpuUuid("GPU-0000-1"), index=1, model='odd "model" \\ of\nmine')
+    first = gpu_reading(0)
+    lost = Finding(
+        rule="dropout", severity=Severity.CRITICAL, action=Action.DRAIN, reason="GPU is lost", gpu=LOST
+    )
+    full = Finding(rule="disk", severity=Severity.WARN, action=Action.WATCH, reason="disk nearly full")
+    probe = ProbeReading(outcome=ProbeOutcome.OK, gpus=(first, bare), counted=2, duration_s=0.125)
+    host = HostReading(
+        memory_total_bytes=256 * 1024**3,
+        memory_available_bytes=200 * 1024**3,
+        disk_total_bytes=10**12,
+        disk_free_bytes=4 * 10**10,
+        shm_free_bytes=None,
+        load_1m=1.5,
+        cpu_count=64,
+        uptime_s=1e6,
+    )
+    return NodeFacts(
+        cluster=ClusterName("lab"),
+        node=NodeName("gpu-1"),
+        version="0.1.0",
+        started_at=1_700_000_000.25,
+        snapshot=Snapshot(at=12.0, declared=3, probe=probe, host=host, known=(first.gpu, bare.gpu, LOST)),
+        verdict=fold([full, lost]),
+        phase=Phase.DRAINING,
+        holds=(
+            Hold(id=HoldId("h1"), owner=HEALTH, kind=HoldKind.DRAIN, reason="GPU is lost", since=1.0),
+            Hold(id=HoldId("h2"), owner="user:ann", kind=HoldKind.CORDON, reason="work", since=2.0),
+        ),
+        slot_held=True,
+        broker_connected=True,
+        head_reachable=True,
+        ticks_total=120,
+        tick_late_total=1,
+        sample_age_s=0.5,
+        messages_dropped_by_reason={"oversize": 2},
+        desired_refused_by_reason={"older": 1},
+    )
+
+
+def hung_node() -> NodeFacts:
+    """The same node a moment later: the driver does not answer any more."""
+    facts = sick_node()
+    if facts.snapshot is None:
+        raise AssertionError
+    probe = ProbeReading(outcome=ProbeOutcome.DEADLINE, duration_s=5.0, stuck_children=1)
+    return replace(facts, snapshot=replace(facts.snapshot, probe=probe))
