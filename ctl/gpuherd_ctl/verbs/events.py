@@ -59,6 +59,9 @@ def _stream(session: Session, last: int, idle_s: float) -> Iterator[Event]:
     headers = {"Accept": "text/event-stream", "Last-Event-ID": str(last)}
     with session.scaler.stream("/events", headers, idle_s=idle_s) as lines:
         for sent in parse_events(lines):
+            if sent.name == "gap":
+                session.paper.remark("some events in between are no longer stored")
+                continue
             try:
                 yield msgspec.json.decode(sent.data, type=Event)
             except msgspec.DecodeError:

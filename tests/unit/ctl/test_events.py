@@ -60,6 +60,14 @@ def test_without_following_the_stored_events_are_shown(rest: RestServer) -> None
     assert "one" in out.getvalue()
 
 
+def test_a_gap_in_the_stored_events_is_told(rest: RestServer) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    rest.on("GET", "/events", Stream(texts=("event: gap\ndata: {}\n\n", _sse(9, "nine"))))
+    events.VERB.run(parser().parse_args(["events"]), _session(str(rest.path), out, err, waits=0))
+    assert "no longer stored" in err.getvalue()
+    assert "nine" in out.getvalue()
+
+
 def test_lines_become_events_at_their_empty_line() -> None:
     lines = ["id: 7", "data: a", "data:b", "", ": comment", "", "event: x", "data: c", "", "data: unfinished"]
     first, second = parse_events(lines)
