@@ -12,6 +12,7 @@ Detail = str | int | float | bool | None
 SENSES: Final = (
     "node.joined",
     "node.dead",
+    "raylet.ordered",
     "raylet.started",
     "raylet.gone",
     "drain.asked",

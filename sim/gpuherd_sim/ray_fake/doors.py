@@ -49,6 +49,7 @@ class FakeRaylets:
 
     async def start(self, order: JoinOrder) -> Raylet:
         """Start a raylet; the start goes on without us when the agent dies in it."""
+        self._head.journal.add("raylet.ordered", order.node, node_id=order.node_id, gpus=",".join(order.gpus))
         start = _in_world(self._head, self._start(order))
         self._starts = [s for s in self._starts if not s.done()] + [start]
         return await start
@@ -191,7 +192,13 @@ class FakeHeads:
             await self._call(head.timing.rpc_s)
         except HeadUnreachable as error:
             return DrainAnswer(outcome=DrainOutcome.UNKNOWN, message=str(error))
-        head.journal.add("drain.asked", self._node, node_id=order.node_id, reason=order.reason.value)
+        head.journal.add(
+            "drain.asked",
+            self._node,
+            node_id=order.node_id,
+            reason=order.reason.value,
+            pool=order.pool,
+        )
         taken = head.drain(order.node_id, order.reason, order.deadline_s, order.message)
         head.reached("drain_sent", self._node)
         if taken is None:

@@ -122,7 +122,7 @@ class FakeHead:
     def start(self, *, empty: bool) -> None:
         """The head comes back; without storage it knows nobody, and raylets of the old session end."""
         self.is_up = True
-        self.journal.add("fault", what="head restarted", empty=empty)
+        self.journal.add("fault", what="head restarted empty" if empty else "head restarted")
         if empty:
             self._belief = _Belief(session=f"session-{next(self._sessions)}")
             for raylet in self.raylets:
@@ -239,7 +239,9 @@ class FakeHead:
     ) -> bool:
         taken = raylet.answer_drain(reason, deadline_s, message)
         if taken:
-            self.journal.add("drain.begun", raylet.node, reason=reason.value, message=message)
+            self.journal.add(
+                "drain.begun", raylet.node, node_id=raylet.node_id, reason=reason.value, message=message
+            )
             self._exit_if_drained(raylet)
         return taken
 
