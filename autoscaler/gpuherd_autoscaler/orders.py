@@ -13,6 +13,7 @@ from gpuherd import holds
 from gpuherd.errors import Refused
 from gpuherd.holds import Hold, HoldKind, OnDeadline
 from gpuherd.names import ClusterName, HoldId, NodeName, OperationId, PoolName
+from gpuherd.phases import Phase
 from gpuherd.wire.codec import decode, encode
 from gpuherd.wire.documents import Desired, State
 from gpuherd_autoscaler.ledger import Order
@@ -21,6 +22,7 @@ USER_DRAIN_S: Final = 3_600.0
 _MAX_HOLDS: Final = 64
 _MAX_LIFTED: Final = 256
 _HOLD: Final = "hold-"
+_IN_RAY: Final = (Phase.JOINING, Phase.MEMBER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +134,13 @@ def twin(hold: Hold, among: Collection[Hold]) -> Hold | None:
     return next((h for h in among if (h.owner, h.kind, h.for_s, h.on_deadline) == what), None)
 
 
+def does_serve(state: State | None) -> bool:
+    """Say whether the node serves, or would but for its holds, by whatever order or by none."""
+    if state is None:
+        return False
+    return state.serve or (state.observed is None and state.phase in _IN_RAY)
+
+
 def has_obeyed(state: State | None, mark: tuple[int, int]) -> bool:
     """Say whether the node obeys the order of this mark, or a later one."""
     return bool(state and state.observed and (state.observed.term, state.observed.generation) >= mark)
@@ -140,10 +149,10 @@ def has_obeyed(state: State | None, mark: tuple[int, int]) -> bool:
 def next_order(current: Order | None, ask: Ask, state: State | None, frame: Frame) -> Order:
     """Return the order that follows; ``current`` itself when it already says all of it.
 
-    A node without an order keeps what it does (``state.serve``) unless the ask says otherwise. Raises
-    Refused when the document would outgrow its bounds.
+    A node without an order keeps what it does unless the ask says otherwise. Raises Refused when the
+    document would outgrow its bounds.
     """
-    before = current.serve if current else bool(state and state.serve)
+    before = current.serve if current else does_serve(state)
     lifted = (*(current.lifted if current else ()), *ask.lift)
     kept = holds.union(current.holds if current else (), ask.add, lifted=lifted)
     wants = before if ask.serve is None else ask.serve

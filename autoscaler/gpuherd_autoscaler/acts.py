@@ -1,0 +1,123 @@
+"""From the plan to orders, and from what is observed to closed operations. Shells around pure rules.
+
+Everything of one cycle is one commit, so that a crash leaves all of it or none.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from gpuherd.holds import SCALER
+from gpuherd.names import NodeName, OperationId
+from gpuherd.ray import RayNode
+from gpuherd.wire.documents import State
+from gpuherd_autoscaler import operations, orders, term
+from gpuherd_autoscaler.book import Book, Intent, ending, joined
+from gpuherd_autoscaler.ledger import Change, Mode, Note, Operation, OperationKind
+from gpuherd_autoscaler.operations import TIMEOUT_S
+from gpuherd_autoscaler.orders import Ask
+from gpuherd_autoscaler.people import NewId
+from gpuherd_autoscaler.plan import Plan
+
+
+def carry_out(book: Book, plan: Plan, new_id: NewId) -> int:
+    """Commit and publish what the plan asks of the nodes; return how many orders changed.
+
+    Raises LedgerFailed; then nothing of the plan is carried out.
+    """
+    if plan.is_silent:
+        return 0
+    open_operations = book.ledger.operations(only_open=True)
+    changes = []
+    for intent, operation_id in _intents(book, plan, new_id):
+        change = book.prepare(intent, operation_id, open_operations)
+        if change is not None:
+            changes.append(change)
+    book.commit(joined(changes))
+    return len(changes)
+
+
+def _intents(book: Book, plan: Plan, new_id: NewId) -> Iterator[tuple[Intent, OperationId]]:
+    kinds = itertools.chain(
+        ((node, OperationKind.SERVE) for node in plan.serve),
+        ((node, OperationKind.RELEASE) for node in plan.release),
+    )
+    for node, kind in kinds:
+        reason = plan.reasons.get(node, kind.value)
+        order = book.order(node)
+        if order is not None and order.serve is (kind is OperationKind.SERVE):
+            continue
+        operation_id = new_id()
+        ask = (
+            orders.serve(operation_id, reason, book.standing(node))
+            if kind is OperationKind.SERVE
+            else orders.release(operation_id, reason, since=book.clock.wall())
+        )
+        intent = Intent(kind=kind, node=node, ask=ask, by=SCALER, reason=reason, timeout_s=TIMEOUT_S[kind])
+        yield intent, operation_id
+
+
+def observe(book: Book, in_ray: Mapping[NodeName, RayNode], notes: tuple[Note, ...] = ()) -> None:
+    """Move open operations on by what is known now, and record ``notes`` with them.
+
+    A release that Ray denied ends with the order to serve: the no is taken. Raises LedgerFailed; the
+    operations stay as they were and are looked at again.
+    """
+    wall = book.clock.wall()
+    changes = [Change(notes=notes)]
+    for operation in book.ledger.operations(only_open=True):
+        node = operation.node
+        moved = operations.advance(
+            operation, book.state(node), in_ray.get(node), book.standing(node), wall=wall
+        )
+        if moved is operation:
+            continue
+        told = () if moved.is_open else (ending(moved),)
+        back = _serve_again(book, moved) if operations.was_denied(moved) else Change()
+        changes.append(Change(orders=back.orders, operations=(moved,), notes=told))
+    book.commit(joined(changes))
+
+
+def _serve_again(book: Book, denied: Operation) -> Change:
+    ask = orders.serve(denied.id, denied.result, book.standing(denied.node))
+    order = book.next_order(denied.node, ask)
+    return Change(orders=(order,) if order else ())
+
+
+def take_term(book: Book, states: Mapping[NodeName, State], *, is_start: bool) -> bool:
+    """Take a new term at start, or when nodes obey a higher one or an order we do not know.
+
+    Every order is written anew under it. A ledger that its nodes have overtaken only recommends from then
+    on, and what such a node does now becomes its order. Return whether a term was taken.
+    """
+    own = book.ledger.term
+    ahead = dict(term.behind(own, book.ledger.orders, states.values()))
+    believable = term.reported(own, states)
+    ahead = {n: why for n, why in ahead.items() if n not in believable.outliers}
+    if not (is_start or ahead):
+        return False
+    fresh = term.next_term(own, states)
+    wall = book.clock.wall()
+    notes = [Note(at=wall, kind="term.taken", reason=f"term {fresh}, after {believable.highest}")]
+    notes += [Note(at=wall, kind="ledger.behind", reason=why, node=n) for n, why in sorted(ahead.items())]
+    notes += [
+        Note(at=wall, kind="term.unbelievable", reason="reports a term out of reach", node=n)
+        for n in believable.outliers
+    ]
+    rewritten = (
+        book.next_order(n, _same(states.get(n), n in ahead), term=fresh)
+        for n in book.herd.names
+        if n in book.ledger.orders or n in ahead
+    )
+    book.commit(
+        Change(
+            term=fresh,
+            mode=Mode.RECOMMEND if ahead else None,
+            orders=tuple(o for o in rewritten if o is not None),
+            notes=tuple(notes),
+        )
+    )
+    return True
+
+
+def _same(state: State | None, is_ahead: bool) -> Ask:
+    return Ask(serve=orders.does_serve(state), reason="as it was found") if is_ahead else Ask()

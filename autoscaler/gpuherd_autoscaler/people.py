@@ -1,0 +1,155 @@
+"""What people ask for: drain, undrain, mode. Each request is recorded with who and why, or refused."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gpuherd import holds
+from gpuherd.errors import NotFound, Refused
+from gpuherd.holds import Hold, OnDeadline
+from gpuherd.names import HoldId, NodeName, OperationId
+from gpuherd_autoscaler import orders
+from gpuherd_autoscaler.book import Book, Intent
+from gpuherd_autoscaler.ledger import Change, Mode, Note, Operation, OperationKind
+from gpuherd_autoscaler.operations import TIMEOUT_S
+
+NewId = Callable[[], OperationId]
+
+MAX_FOR_S: Final = 30 * 86_400.0
+
+
+class Conflict(Refused):
+    """The request key was used for another request before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainWish:
+    """A person's drain of one node."""
+
+    node: NodeName
+    by: str
+    reason: str = ""
+    for_s: float | None = None
+    on_deadline: OnDeadline = OnDeadline.WAIT
+    request_key: str = ""
+
+
+class People:
+    """Carries requests of people into the book."""
+
+    def __init__(self, book: Book, new_id: NewId) -> None:
+        self._book = book
+        self._new_id = new_id
+
+    def drain(self, wish: DrainWish) -> Operation:
+        """Return the operation that drains the node; an equal one that stands is returned as it is.
+
+        Raises NotFound, Refused (LedgerFailed and Conflict among them) and Retryable; nothing was asked
+        of the node then.
+        """
+        repeated = self._repeated(wish.request_key, OperationKind.DRAIN, wish.node)
+        if repeated is not None:
+            return repeated
+        if wish.for_s is not None and not 0 <= wish.for_s <= MAX_FOR_S:
+            raise Refused(f"for_s must be 0 to {MAX_FOR_S:.0f} seconds")
+        operation_id = self._new_id()
+        hold = self.hold(wish, operation_id)
+        order = self._book.order(wish.node)
+        standing = orders.twin(hold, order.holds if order else ())
+        if standing is not None and (made := self._maker(standing)) is not None:
+            return made
+        intent = Intent(
+            kind=OperationKind.DRAIN,
+            node=wish.node,
+            ask=orders.drain(operation_id, hold),
+            by=hold.owner,
+            reason=hold.reason,
+            timeout_s=TIMEOUT_S[OperationKind.DRAIN] + (hold.for_s or 0.0),
+            request_key=wish.request_key,
+        )
+        return self._open(intent, operation_id)
+
+    def hold(self, wish: DrainWish, operation_id: OperationId) -> Hold:
+        """Return the hold that the wish would add."""
+        return orders.user_hold(
+            operation_id,
+            wish.by,
+            wish.reason[:500],
+            since=self._book.clock.wall(),
+            for_s=wish.for_s,
+            on_deadline=wish.on_deadline,
+        )
+
+    def undrain(
+        self, node: NodeName, by: str, *, only: HoldId | None = None, request_key: str = ""
+    ) -> Operation:
+        """Return the operation that lifts ``only``, or all that ``by`` may lift; raises as ``drain``."""
+        repeated = self._repeated(request_key, OperationKind.UNDRAIN, node)
+        if repeated is not None:
+            return repeated
+        self._book.herd.frame(node, self._book.ledger.term)
+        operation_id = self._new_id()
+        standing = self._book.standing(node)
+        order = self._book.order(node)
+        if only is not None and order is not None and only in order.lifted:
+            standing = ()
+        if running := self._running_undrain(node, only, is_held=bool(standing)):
+            return running
+        ask = orders.undrain(operation_id, by, standing, only)
+        intent = Intent(
+            kind=OperationKind.UNDRAIN,
+            node=node,
+            ask=ask,
+            by=holds.user(by),
+            reason=ask.reason,
+            timeout_s=TIMEOUT_S[OperationKind.UNDRAIN],
+            request_key=request_key,
+        )
+        return self._open(intent, operation_id)
+
+    def set_mode(self, text: str, by: str) -> Mode:
+        """Set the mode and return it; the mode that stands already is not recorded again."""
+        try:
+            mode = Mode(text)
+        except ValueError as error:
+            raise Refused(f"mode {text[:40]!r} is unknown: use {', '.join(Mode)}") from error
+        if mode is not self._book.ledger.mode:
+            why = f"{mode.value} (by {holds.user(by)})"
+            note = Note(at=self._book.clock.wall(), kind="mode.changed", reason=why)
+            self._book.commit(Change(mode=mode, notes=(note,)))
+        return mode
+
+    def _open(self, intent: Intent, operation_id: OperationId) -> Operation:
+        open_operations = self._book.ledger.operations(only_open=True)
+        change = self._book.prepare(intent, operation_id, open_operations)
+        if change is None:
+            raise Refused(f"{intent.node} is told so already")
+        self._book.commit(change)
+        return change.operations[0]
+
+    def _repeated(self, key: str, kind: OperationKind, node: NodeName) -> Operation | None:
+        found = self._book.ledger.requested(key) if key else None
+        if found is not None and (found.kind, found.node) != (kind, node):
+            raise Conflict(f"the key {key[:80]!r} belongs to the {found.kind} of {found.node}")
+        return found
+
+    def _maker(self, hold: Hold) -> Operation | None:
+        made = orders.maker(hold.id)
+        return self._book.ledger.operation(made) if made else None
+
+    def _running_undrain(self, node: NodeName, only: HoldId | None, *, is_held: bool) -> Operation | None:
+        """A repeated undrain finds the first one while that still runs and nothing else could be lifted."""
+        if is_held:
+            return None
+        for operation in self._book.ledger.operations(only_open=True):
+            is_same = only is None or only in operation.lifts
+            if operation.node == node and operation.kind is OperationKind.UNDRAIN and is_same:
+                return operation
+        return None
+
+    def operation(self, operation_id: OperationId) -> Operation:
+        """Return one operation; raises NotFound."""
+        found = self._book.ledger.operation(operation_id)
+        if found is None:
+            raise NotFound(f"operation {operation_id[:80]!r} is unknown")
+        return found
