@@ -23,7 +23,18 @@ _OWNERS: Final = (HEALTH, REPAIR, SCALER, UPGRADE, "user")
 """People share one label value: their names are not a bounded set."""
 
 #: Field 230. Source: nvml.h, nvmlDeviceGpuRecoveryAction_t.
-_RECOVERY_ACTIONS: Final = ("none", "reset_gpu", "reboot", "drain_peers", "drain_and_reset")
+_RECOVERY_ACTIONS: Final = (
+    "none",
+    "reset_gpu",
+    "reboot",
+    "drain_peers",
+    "drain_and_reset",
+    "recover_imex",
+    "bus_reset",
+    "reboot_system",
+)
+_UNKNOWN_ACTION: Final = "other"
+"""A code of a newer driver still shows as something that is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +172,9 @@ def _of_gpu(gpu: GpuReading) -> Iterator[Sample]:
     ):
         yield from _known(f"gpuherd_gpu_{name}", value, labels)
     if gpu.recovery_action is not None:
-        for code, action in enumerate(_RECOVERY_ACTIONS):
-            yield Sample("gpuherd_gpu_recovery_action", code == gpu.recovery_action, (gpu.gpu, action))
+        asked = dict(enumerate(_RECOVERY_ACTIONS)).get(gpu.recovery_action, _UNKNOWN_ACTION)
+        for action in (*_RECOVERY_ACTIONS, _UNKNOWN_ACTION):
+            yield Sample("gpuherd_gpu_recovery_action", action == asked, (gpu.gpu, action))
 
 
 def _of_host(host: HostReading) -> Iterator[Sample]:

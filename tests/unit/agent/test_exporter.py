@@ -11,6 +11,7 @@ from gpuherd.health import Severity
 from gpuherd.phases import Phase
 from gpuherd_agent.exporter import NodeFacts, Page, render, samples
 from gpuherd_agent.metrics_catalog import METRICS, Kind
+from gpuherd_agent.readings import ProbeOutcome, ProbeReading
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "agent_metrics.prom"
 
@@ -117,3 +118,15 @@ def test_the_page_is_rendered_once_for_one_tick() -> None:
     first = page.read(facts)
     assert page.read(facts) is first
     assert page.read(hung_node()) is not first
+
+
+@pytest.mark.parametrize(("code", "action"), [(0, "none"), (4, "drain_and_reset"), (99, "other")])
+def test_the_recovery_that_the_driver_asks_for_is_the_one_that_is_1(code: int, action: str) -> None:
+    facts = sick_node()
+    snapshot = facts.snapshot
+    assert snapshot is not None
+    probe = ProbeReading(outcome=ProbeOutcome.OK, gpus=(replace(gpu_reading(0), recovery_action=code),))
+    asked = by_label(
+        replace(facts, snapshot=replace(snapshot, probe=probe)), "gpuherd_gpu_recovery_action", "action"
+    )
+    assert [name for name, value in asked.items() if value] == [action]
