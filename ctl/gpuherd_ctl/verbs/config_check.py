@@ -1,9 +1,7 @@
 """``agentctl config check``: let the daemon that reads a file judge it, without starting anything."""
 
 import argparse
-import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +21,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(given: argparse.Namespace, session: Session) -> ExitCode:
+    # Only this verb needs it, and every verb would pay its 4 ms.
+    import subprocess  # noqa: PLC0415
+
     role = given.role or guess_role(given.file)
     command = [sys.executable, "-P", "-m", _MODULES[role], "--check", "--config", str(given.file)]
     session.paper.out.flush()
@@ -33,6 +34,8 @@ def _run(given: argparse.Namespace, session: Session) -> ExitCode:
 
 def guess_role(path: Path) -> str:
     """Return whose file it seems to be. One that cannot be read is the agent's: it will say why."""
+    import tomllib  # noqa: PLC0415 (as above)
+
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

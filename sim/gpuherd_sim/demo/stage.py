@@ -110,7 +110,7 @@ def healthy(node: NodeName) -> Scenario:
 
 def set_up() -> Stage:
     """Make the folder under the system's temporary folder: unix sockets bear no long paths."""
-    folder = Path(tempfile.mkdtemp(prefix="gh-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="ghdemo-", dir="/tmp"))
     head, client, broker, api, *agents = free_ports(4 + len(NODES))
     try:
         library = build_library(folder)
