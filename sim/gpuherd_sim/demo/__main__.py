@@ -126,6 +126,7 @@ def how_to_look(stage: Stage) -> str:
     lines.append(f"  agentctl --socket {stage.socket} status")
     lines.append(f"  agentctl --socket {stage.socket} events -f")
     lines += [f"  http://127.0.0.1:{port}/metrics   ({node})" for node, port in stage.agent_ports.items()]
+    lines.append(f"  http://127.0.0.1:{stage.api_port}/metrics   (autoscaler)")
     lines.append(f"  {stage.folder}/logs")
     lines += ["To stop it:", f"  agentctl demo --stop {stage.folder}"]
     return "\n".join(lines)

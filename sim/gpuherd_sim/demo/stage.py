@@ -172,10 +172,11 @@ def autoscaler_settings(stage: Stage) -> dict[str, object]:
         "cluster": CLUSTER,
         "state_dir": str(stage.folder / "scaler"),
         "insecure": True,
-        "head": {"addresses": [stage.head]},
-        "scaler": {"start_mode": "enforce", "interval_s": 1.0},
+        "head": {"addresses": [stage.head], "token_file": str(stage.token)},
+        "scaler": {"start_mode": "enforce", "interval_s": 1.0, "min_gap_s": 0.5, "settle_s": 1.0},
         "broker": {"url": f"mqtt://127.0.0.1:{stage.broker_port}", "embedded": True},
         "api": {"socket": str(stage.socket)},
+        "metrics": {"port": stage.api_port},
         "pool": [
             {
                 "name": POOL,
@@ -208,6 +209,7 @@ def agent_settings(stage: Stage, node: NodeName) -> dict[str, object]:
             "object_store_bytes": OBJECT_STORE_BYTES,
             "temp_dir": str(stage.folder / f"n{NODES.index(node) + 1}"),
             "stop_grace_s": 10.0,
+            "extra_args": ["--include-log-monitor=false"],
         },
         "head": {"addresses": [stage.head]},
         "broker": {"url": f"mqtt://127.0.0.1:{stage.broker_port}"},

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuherd.shell.config_file import load
+from gpuherd_agent.settings import AgentSettings
+from gpuherd_autoscaler.settings import ScalerSettings
 from gpuherd_sim.demo import stage as staging
 from gpuherd_sim.demo.observation import TaskStart, Work
 from gpuherd_sim.demo.processes import Crew, end_marked, marked
@@ -51,6 +54,12 @@ def test_settings_are_written_as_they_are_meant(stage: Stage) -> None:
     read = tomllib.loads(stage.config("autoscaler").read_text())
     assert read == staging.autoscaler_settings(stage)
     assert tomllib.loads(stage.config("gpu-2").read_text()) == staging.agent_settings(stage, NODES[1])
+
+
+def test_the_daemons_take_these_settings(stage: Stage) -> None:
+    assert load(ScalerSettings, stage.config("autoscaler"), environ={}).broker.embedded
+    for node in NODES:
+        assert load(AgentSettings, stage.config(node), environ={}).gpu.declared == 8
 
 
 def test_what_the_shell_says_to_ray_does_not_reach_the_demo(
