@@ -80,12 +80,16 @@ def program(host: Host, broker: Broker) -> Callable[[], Coroutine[Any, Any, None
         async def sense() -> None:
             nonlocal health
             known: tuple[Any, ...] = ()
-            bad = 0
+            bad = 1
             while True:
                 reading = await host.probe.read()
                 known = tuple(dict.fromkeys((*known, *(g.gpu for g in reading.gpus))))
                 findings = []
-                lost = [u for u in known if u not in {g.gpu for g in reading.gpus}]
+                lost = [
+                    host.gpus.uuid(i)
+                    for i in range(host.gpus.declared)
+                    if host.gpus.uuid(i) not in {g.gpu for g in reading.gpus}
+                ]
                 if reading.outcome is ProbeOutcome.OK and lost:
                     findings = [
                         Finding(
@@ -123,6 +127,7 @@ def program(host: Host, broker: Broker) -> Callable[[], Coroutine[Any, Any, None
 
         async with asyncio.TaskGroup() as group:
             group.create_task(sense())
+            await asyncio.sleep(0.1)
             group.create_task(bus.run())
             group.create_task(steward.run())
             group.create_task(herald.run())

@@ -59,7 +59,7 @@ def make(name: NodeName, place: Place, *, gpus: int, seed: int) -> Host:
         clock=VirtualClock(place.loop),
         disk=Disk(place.loop.time),
         probe=FakeProbe(cards),
-        raylets=FakeRaylets(place.head, name, boot_id="boot-1"),
+        raylets=FakeRaylets(place.head, boot_id="boot-1"),
         heads=FakeHeads(place.head, name, cluster=place.cluster),
         rng=random.Random(f"{seed}/{name}"),  # noqa: S311  repeatable, not secret
     )

@@ -9,7 +9,7 @@ import contextvars
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from gpuherd.bus import Message, Presence, Receive
@@ -24,6 +24,8 @@ RETRY_CAP_S: Final = 10.0
 
 def matches(pattern: str, topic: str) -> bool:
     """Say whether an MQTT topic filter matches a topic (``+`` one level, ``#`` the rest)."""
+    if "+" not in pattern and "#" not in pattern:
+        return pattern == topic
     wanted, given = pattern.split("/"), topic.split("/")
     for place, level in enumerate(wanted):
         if level == "#":
@@ -39,7 +41,6 @@ class Session:
 
     bus: "MemoryBus"
     presence: Presence | None
-    patterns: list[str] = field(default_factory=list)
 
 
 class Broker:
@@ -53,6 +54,8 @@ class Broker:
         self.watchers: list[Callable[[str, bytes], None]] = []
         """Called with each publication, for the record of a run."""
         self._sessions: list[Session] = []
+        self._exact: dict[str, list[Session]] = {}
+        self._wild: list[tuple[str, Session]] = []
 
     def connect(self, session: Session) -> None:
         """Open a session; an older one of the same client is taken over, which fires its will."""
@@ -62,7 +65,10 @@ class Broker:
 
     def subscribe(self, session: Session, pattern: str) -> None:
         """Hand over what is retained under ``pattern`` and whatever comes from now on."""
-        session.patterns.append(pattern)
+        if "+" in pattern or "#" in pattern:
+            self._wild.append((pattern, session))
+        else:
+            self._exact.setdefault(pattern, []).append(session)
         for topic in sorted(self.retained):
             if matches(pattern, topic):
                 session.bus.hand_over(
@@ -78,10 +84,9 @@ class Broker:
             self.retained.pop(topic, None)
         for watch in self.watchers:
             watch(topic, payload)
-        for session in tuple(self._sessions):
-            for pattern in session.patterns:
-                if matches(pattern, topic):
-                    session.bus.hand_over(session, Message(topic=topic, payload=payload))
+        wild = (session for pattern, session in self._wild if matches(pattern, topic))
+        for session in (*self._exact.get(topic, ()), *wild):
+            session.bus.hand_over(session, Message(topic=topic, payload=payload))
 
     def has(self, session: Session) -> bool:
         """Say whether the session stands."""
@@ -90,31 +95,36 @@ class Broker:
     def lose(self, session: Session) -> None:
         """End a session whose client vanished: its will is published now."""
         if session in self._sessions:
-            self._sessions.remove(session)
-            session.bus.session_ended(session)
+            self._forget(session)
             if session.presence is not None:
                 self.publish(session.presence.topic, session.presence.will, retain=True)
 
     def goodbye(self, session: Session) -> None:
         """End a session whose client disconnects: it says itself that it goes, and its will is forgotten."""
         if session in self._sessions:
-            self._sessions.remove(session)
-            session.bus.session_ended(session)
+            self._forget(session)
             if session.presence is not None:
                 self.publish(session.presence.topic, session.presence.will, retain=True)
 
     def kill(self) -> None:
         """Go down: every session ends, and no will is published."""
         self.is_up = False
-        sessions, self._sessions = self._sessions, []
-        for session in sessions:
-            session.bus.session_ended(session)
+        for session in tuple(self._sessions):
+            self._forget(session)
 
     def start(self, *, empty: bool) -> None:
         """Come back, with or without what was retained."""
         if empty:
             self.retained.clear()
         self.is_up = True
+
+    def _forget(self, session: Session) -> None:
+        self._sessions.remove(session)
+        for listeners in self._exact.values():
+            while session in listeners:
+                listeners.remove(session)
+        self._wild = [(pattern, s) for pattern, s in self._wild if s is not session]
+        session.bus.session_ended(session)
 
 
 class MemoryBus:

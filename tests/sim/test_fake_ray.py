@@ -34,7 +34,7 @@ class World:
         self.loop = loop
         self.journal = Journal(loop.time)
         self.head = FakeHead(loop, self.journal, timing)
-        self.raylets = FakeRaylets(self.head, NODE, boot_id="b1")
+        self.raylets = FakeRaylets(self.head, boot_id="b1")
         self.heads = FakeHeads(self.head, NODE, cluster=CLUSTER)
         self.sight = FakeSight(self.head).sight
 

@@ -21,14 +21,14 @@ _TICKS_PER_S = 100
 class FakeRaylets:
     """``gpuherd_agent.doors.RayletDoor`` of one host."""
 
-    def __init__(self, head: FakeHead, node: NodeName, *, boot_id: str) -> None:
+    def __init__(self, head: FakeHead, *, boot_id: str) -> None:
         self.boot_id = boot_id
         self.fails: JoinFailed | None = None
         """Set to make every start fail with it."""
         self.installed: HeadVersions | None = VERSIONS
         """None = Ray is not installed."""
         self._head = head
-        self._node = node
+        self._made: list[RayletProcess] = []
         self._starts: list[asyncio.Task[Raylet]] = []
 
     def versions(self) -> HeadVersions:
@@ -71,6 +71,7 @@ class FakeRaylets:
             labels=dict(order.labels),
         )
         head.raylets.append(process)
+        self._made.append(process)
         head.journal.add(
             "raylet.started", order.node, node_id=order.node_id, pid=process.pid, gpus=",".join(order.gpus)
         )
@@ -108,7 +109,8 @@ class FakeRaylets:
 
     def processes(self) -> tuple[RayletProcess, ...]:
         """Return the raylets that run on this host, in the world's truth."""
-        return tuple(r for r in self._head.raylets if r.node == self._node and not r.is_gone)
+        self._made = [r for r in self._made if not r.is_gone]
+        return tuple(self._made)
 
     def _process(self, raylet: Raylet) -> RayletProcess | None:
         if raylet.boot_id != self.boot_id:

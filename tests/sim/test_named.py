@@ -1,0 +1,178 @@
+"""Runs that each stand for one promise of the design, named as there. All in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from gpuherd.phases import Phase
+from gpuherd.wire import topics
+from gpuherd.wire.codec import decode
+from gpuherd.wire.documents import Online, State
+from gpuherd_sim.fleet import CLUSTER, Fleet, FleetSpec
+from gpuherd_sim.hand import Hand, hold
+from gpuherd_sim.invariants import breaches, judge
+from gpuherd_sim.virtual_time import VirtualLoop, run
+
+Play = Callable[[Fleet, Hand], Awaitable[None]]
+
+
+def play(story: Play, *, nodes: int = 1) -> None:
+    """Run a story on a fleet whose nodes serve, then check that no invariant broke."""
+
+    async def main(loop: VirtualLoop) -> list[str]:
+        fleet = Fleet(loop, FleetSpec(nodes=nodes))
+        hand = Hand(fleet)
+        fleet.start_agents()
+        hand.serve_all()
+        for name in fleet.names:
+            await fleet.until_phase(name, Phase.MEMBER, within_s=60)
+        await story(fleet, hand)
+        return list(breaches(judge(fleet.record())))
+
+    assert run(main, until_s=3_600) == []
+
+
+def _pids(fleet: Fleet) -> list[int]:
+    return [raylet.pid for raylet in fleet.head.raylets]
+
+
+async def _serving(fleet: Fleet, hand: Hand) -> None:
+    del hand
+    fleet.head.work.submit(4, duration_s=100)
+    await asyncio.sleep(2)
+
+
+async def _held(fleet: Fleet, hand: Hand) -> None:
+    hand.order(fleet.names[0], hold("h1"))
+    await fleet.until_phase(fleet.names[0], Phase.OUTSIDE, within_s=60)
+
+
+async def _drained(fleet: Fleet, hand: Hand) -> None:
+    hand.order(fleet.names[0], serve=False)
+    await fleet.until_phase(fleet.names[0], Phase.OUTSIDE, within_s=60)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "phase"),
+    [
+        pytest.param(_serving, Phase.MEMBER, id="serving"),
+        pytest.param(_held, Phase.OUTSIDE, id="held"),
+        pytest.param(_drained, Phase.OUTSIDE, id="drained"),
+    ],
+)
+def test_restart_without_broker_changes_nothing(prepare: Play, phase: Phase) -> None:
+    async def story(fleet: Fleet, hand: Hand) -> None:
+        (name,) = fleet.names
+        await prepare(fleet, hand)
+        raylets, drains = _pids(fleet), len(list(fleet.journal.of("drain.asked")))
+        fleet.broker.kill()
+        fleet.kill_agent(name)
+        await asyncio.sleep(5)
+        fleet.start_agent(name)
+        await asyncio.sleep(60)
+        assert (_pids(fleet), len(list(fleet.journal.of("drain.asked")))) == (raylets, drains)
+        fleet.broker.start(empty=True)
+        await asyncio.sleep(60)
+        assert fleet.phase(name) is phase
+        assert (_pids(fleet), len(list(fleet.journal.of("drain.asked")))) == (raylets, drains)
+        await fleet.until("tasks done", lambda: fleet.head.work.is_finished, within_s=100)
+
+    play(story)
+
+
+def test_direct_hold_survives_empty_desired() -> None:
+    """A hold that only the node knows is not ended by a newer document without holds."""
+
+    async def story(fleet: Fleet, hand: Hand) -> None:
+        (name,) = fleet.names
+        fleet.kill_agent(name)
+        disk = fleet.hosts[name].disk
+        disk.keep(disk.history[-1][1].with_holds(hold("direct")))
+        fleet.start_agent(name)
+        await fleet.until_phase(name, Phase.OUTSIDE, within_s=60)
+        hand.order(name)
+        await asyncio.sleep(30)
+        state = fleet.state(name)
+        assert state is not None
+        assert state.observed is not None
+        assert state.observed.generation == 2
+        assert [h.id for h in state.holds] == ["direct"]
+        assert state.phase is Phase.OUTSIDE
+
+    play(story)
+
+
+def test_undrain_of_old_hold_keeps_new_one() -> None:
+    """An undrain that was meant for the first hold comes late: the second hold of the same owner stands."""
+
+    async def story(fleet: Fleet, hand: Hand) -> None:
+        (name,) = fleet.names
+        hand.order(name, hold("first"))
+        await fleet.until_phase(name, Phase.OUTSIDE, within_s=60)
+        hand.order(name, hold("second"), lifted=("first",))
+        await asyncio.sleep(5)
+        hand.order(name, lifted=("first",))
+        await asyncio.sleep(30)
+        state = fleet.state(name)
+        assert state is not None
+        assert [h.id for h in state.holds] == ["second"]
+        assert state.phase is Phase.OUTSIDE
+
+    play(story)
+
+
+def test_will_never_erases_state() -> None:
+    async def story(fleet: Fleet, hand: Hand) -> None:
+        del hand
+        (name,) = fleet.names
+        before = fleet.broker.retained[topics.node(CLUSTER, name, "state")]
+        fleet.kill_agent(name)
+        await asyncio.sleep(5)
+        online = decode(fleet.broker.retained[topics.node(CLUSTER, name, "online")], Online)
+        assert online.online is False
+        assert fleet.broker.retained[topics.node(CLUSTER, name, "state")] == before
+        assert decode(before, State).phase is Phase.MEMBER
+        fleet.start_agent(name)
+        await asyncio.sleep(10)
+
+    play(story)
+
+
+def test_term_bomb_refused() -> None:
+    async def story(fleet: Fleet, hand: Hand) -> None:
+        (name,) = fleet.names
+        hand.order(name, serve=False, term=hand.term + 1_001)
+        await asyncio.sleep(10)
+        state = fleet.state(name)
+        assert state is not None
+        assert state.refused is not None
+        assert state.refused.why == "term_bomb"
+        assert state.phase is Phase.MEMBER
+        hand.order(name, serve=False)
+        await fleet.until_phase(name, Phase.OUTSIDE, within_s=30)
+
+    play(story)
+
+
+def test_drain_timeout_fires_later() -> None:
+    """The stopped raylet carries the drain out when it goes on: the node leaves, and rejoins when free."""
+
+    async def story(fleet: Fleet, hand: Hand) -> None:
+        (name,) = fleet.names
+        (raylet,) = fleet.head.raylets
+        told: list[str] = []
+        fleet.broker.watchers.append(lambda topic, _: told.append(topic.rpartition("/")[2]))
+        fleet.head.stop_raylet(raylet)
+        hand.order(name, hold("h1"))
+        await fleet.until_phase(name, Phase.DRAINING, within_s=10)
+        await asyncio.sleep(10)
+        assert fleet.phase(name) is Phase.DRAINING
+        assert not raylet.is_gone
+        fleet.head.resume_raylet(raylet)
+        await fleet.until_phase(name, Phase.OUTSIDE, within_s=30)
+        hand.order(name, lifted=("h1",))
+        await fleet.until_phase(name, Phase.MEMBER, within_s=60)
+        assert [kind for kind in told if "fail" in kind or "stuck" in kind] == []
+
+    play(story)
