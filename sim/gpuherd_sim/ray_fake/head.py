@@ -104,7 +104,7 @@ class FakeHead:
     def reached(self, point: str, node: NodeName) -> None:
         """Tell whoever wants to crash something that a point was reached."""
         for call in tuple(self.at_point):
-            call(point, node)
+            contextvars.Context().run(call, point, node)  # of the world, not of the process that got here
 
     # Faults.
 
