@@ -15,16 +15,19 @@ from gpuherd.phases import Phase
 from gpuherd.wire import topics
 from gpuherd.wire.codec import decode
 from gpuherd.wire.documents import Desired, State
-from gpuherd_sim import agent_program, host
+from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_sim import agent_program, host, scaler_program
 from gpuherd_sim.host import Host, Place
 from gpuherd_sim.journal import Journal
 from gpuherd_sim.memory_bus import Broker
+from gpuherd_sim.memory_ledger import MemoryLedger
 from gpuherd_sim.process import Process
 from gpuherd_sim.ray_fake.doors import FakeSight
 from gpuherd_sim.ray_fake.head import FakeHead
 from gpuherd_sim.ray_fake.timing import Timing
 from gpuherd_sim.record import Ordered, Record, Saved
-from gpuherd_sim.virtual_time import VirtualLoop
+from gpuherd_sim.scaler_program import ScalerHost
+from gpuherd_sim.virtual_time import VirtualClock, VirtualLoop
 
 CLUSTER = ClusterName("herd")
 POOL = PoolName("gpu")
@@ -43,6 +46,22 @@ class FleetSpec:
     gpus: int = 8
     seed: int = 1
     timing: Timing = field(default_factory=Timing)
+    min: int | None = None
+    max: int | None = None
+    idle_timeout_s: float = 30.0
+
+    @property
+    def pool(self) -> Pool:
+        """Return the one pool of the fleet."""
+        return Pool(
+            name=POOL,
+            nodes=(f"gpu-[001-{self.nodes:03d}]",),
+            min=self.min,
+            max=self.max,
+            gpus_per_node=self.gpus,
+            idle_timeout_s=self.idle_timeout_s,
+            cooldown_s=1.0,
+        )
 
 
 class Fleet:
@@ -57,10 +76,20 @@ class Fleet:
         self.sight = FakeSight(self.head)
         self.rng = random.Random(self.spec.seed)  # noqa: S311  repeatable, not secret
         place = Place(loop=loop, journal=self.journal, head=self.head, cluster=CLUSTER, pool=POOL)
-        names = [NodeName(f"gpu-{number:03d}") for number in range(1, self.spec.nodes + 1)]
+        pool = self.spec.pool
         self.hosts: dict[NodeName, Host] = {
-            name: host.make(name, place, gpus=self.spec.gpus, seed=self.spec.seed) for name in names
+            name: host.make(name, place, gpus=self.spec.gpus, seed=self.spec.seed) for name in pool.names
         }
+        self.scaler_host = ScalerHost(
+            cluster=CLUSTER,
+            limits=Limits(pools=(pool,)),
+            broker=self.broker,
+            sight=self.sight,
+            clock=VirtualClock(loop),
+            rng=random.Random(f"{self.spec.seed}/scaler"),  # noqa: S311  repeatable, not secret
+            ledger=MemoryLedger(),
+        )
+        self.scaler: Process | None = None
         self._ordered: list[Ordered] = []
         self._states: dict[NodeName, State] = {}
         self.broker.watchers.append(self._watch)
@@ -90,6 +119,18 @@ class Fleet:
         if there.agent is not None and there.agent_runs:
             self.journal.add("process.killed", name, what="agent")
             there.agent.kill()
+
+    def start_scaler(self) -> None:
+        """Start the scaler anew; nothing when one runs."""
+        if self.scaler is None or not self.scaler.is_running:
+            self.journal.add("process.started", what="scaler")
+            self.scaler = Process(self.loop, "scaler", scaler_program.program(self.scaler_host))
+
+    def kill_scaler(self) -> None:
+        """Kill the scaler between two of its steps."""
+        if self.scaler is not None and self.scaler.is_running:
+            self.journal.add("process.killed", what="scaler")
+            self.scaler.kill()
 
     # What there is to see.
 
