@@ -21,7 +21,11 @@ def shapes(kinds: int, requests: int, rng: random.Random) -> list[Shape]:
         gpus = rng.choice((0.25, 0.5, 1.0, 2.0, 4.0, 8.0)) if kinds > 1 else 1.0
         resources = [("GPU", gpus)]
         if kinds > 1:
-            resources = [("CPU", float(rng.randint(1, 32))), *resources, ("memory", rng.randint(1, 64) * 2.0**30)]
+            resources = [
+                ("CPU", float(rng.randint(1, 32))),
+                *resources,
+                ("memory", rng.randint(1, 64) * 2.0**30),
+            ]
         made[tuple(resources)] = requests // kinds
     return [Shape(resources=key, count=count) for key, count in made.items()]
 

@@ -39,7 +39,8 @@ class Memory:
     bad: frozenset[NodeName] = frozenset()
     turned_bad_at: Mapping[NodeName, float] = field(default_factory=dict)
     """When nodes that were sound before turned bad, within the window of the guard."""
-    session: str = ""
+    session: str | None = None
+    """Session of Ray's head at the last fresh reading; None = none was read yet."""
     settling_since: float | None = None
     frozen_why: str = ""
     sound_since: float | None = None

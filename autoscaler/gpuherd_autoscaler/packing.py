@@ -5,6 +5,7 @@ Best fit is a heuristic: in mixed cases one node more than the optimum may be op
 one by one: two halves of two GPUs are no whole one (Ray places a fraction on one GPU).
 """
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -151,8 +152,13 @@ def _hardness(shape: Shape) -> tuple[float, int, float, Resources]:
 
 def can_take(free: Mapping[str, float], shape: Shape) -> bool:
     """Say whether one request of the shape fits on a node with this much free."""
-    alone = Shape(resources=shape.resources, count=1)
-    return not pack((alone,), (Bin(name="one", free=free),), room={}).left
+    return _can_take(tuple(sorted(free.items())), shape.resources)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _can_take(free: Resources, resources: Resources) -> bool:
+    alone = Shape(resources=resources, count=1)
+    return not pack((alone,), (Bin(name="one", free=dict(free)),), room={}).left
 
 
 def opens_gpu_nodes(shape: Shape) -> bool:
@@ -201,7 +207,9 @@ def _fits(state: _State, need: _Need) -> int:
 def _after(state: _State, need: _Need, count: int) -> _State:
     tier, _, rank, free, gpus, rest, group = state
     if need.gpu > 0:
-        gpus = _whole_taken(gpus, need.gpu, count) if need.gpu >= _ONE else _parts_taken(gpus, need.gpu, count)
+        gpus = (
+            _whole_taken(gpus, need.gpu, count) if need.gpu >= _ONE else _parts_taken(gpus, need.gpu, count)
+        )
         free -= need.gpu * count
     if need.rest:
         remaining = list(rest)

@@ -1,0 +1,91 @@
+"""The fleet at one decision: every member with its standing, and what growth and shrinking share. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpuherd.health import Severity
+from gpuherd.names import NodeName, PoolName
+from gpuherd.ray import ClusterSight, RayNode, RayStatus
+from gpuherd_autoscaler.memory import Memory
+from gpuherd_autoscaler.packing import Bin
+from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_autoscaler.standing import BOUNDED, Member, Standing, offers
+
+_TAKING_WORK = (RayStatus.RUNNING, RayStatus.IDLE)
+_BOOTING_TIER, _RELEASED_TIER, _STANDBY_TIER = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Members in order of name; ``frozen`` says why nothing may be taken away, empty = it may."""
+
+    members: tuple[Member, ...]
+    pools: Mapping[PoolName, Pool]
+    sight: ClusterSight | None
+    """The head's reading when it is of the present."""
+    memory: Memory
+    limits: Limits
+    now: float
+    frozen: str
+
+    def of(self, pool: Pool) -> tuple[Member, ...]:
+        """Return the members of a pool in order of name."""
+        return tuple(m for m in self.members if m.node.pool == pool.name)
+
+    def pool_of(self, member: Member) -> Pool:
+        """Return the member's pool."""
+        return self.pools[member.node.pool]
+
+    def room(self, pool: Pool) -> int:
+        """Return how many more nodes of the pool may be asked to serve."""
+        return max(0, pool.ceiling - sum(m.standing in BOUNDED for m in self.of(pool)))
+
+    def idle_s(self, name: NodeName) -> float | None:
+        """Return for how long the node was idle at every sample, None = it is not idle now."""
+        since = self.memory.idle_since.get(name)
+        return None if since is None else self.now - since
+
+    def bins(self) -> Iterator[Bin]:
+        """Yield what is free: serving first, then booting, released and standby nodes.
+
+        Nodes of Ray that are none of ours, such as its head, count with what they have free. Draining and
+        barred nodes offer nothing: a drained raylet never takes work again.
+        """
+        ours = {m.node.name for m in self.members}
+        for node in self.sight.nodes if self.sight else ():
+            if node.name not in ours and node.status in _TAKING_WORK:
+                yield Bin(name=f"ray:{node.id}", free=node.available)
+        for member in self.members:
+            found = self._bin(member)
+            if found is not None:
+                yield found
+
+    def _bin(self, member: Member) -> Bin | None:
+        node, group = member.node, member.node.pool
+        match member.standing:
+            case Standing.SERVING | Standing.UNSURE | Standing.BOOTING if node.is_in_ray:
+                return Bin(name=node.name, free=_free(node.ray))
+            case Standing.BOOTING | Standing.UNSURE:
+                return Bin(name=node.name, free=offers(node, self.pool_of(member)), tier=_BOOTING_TIER)
+            case Standing.RELEASED:
+                return Bin(name=node.name, free=_free(node.ray), tier=_RELEASED_TIER, group=group, opens=True)
+            case Standing.STANDBY:
+                return Bin(
+                    name=node.name,
+                    free=offers(node, self.pool_of(member)),
+                    tier=_STANDBY_TIER,
+                    rank=preference(member),
+                    group=group,
+                    opens=True,
+                )
+        return None
+
+
+def preference(member: Member) -> int:
+    """Return 0 for a sound node and more for a worse one; candidates are taken in this order."""
+    severity = member.node.severity
+    return 0 if severity is Severity.OK else severity.rank
+
+
+def _free(node: RayNode | None) -> Mapping[str, float]:
+    return node.available if node is not None and node.status in _TAKING_WORK else {}

@@ -1,0 +1,173 @@
+"""Which nodes to ask to serve: for demand, for the minimum, for spares, and in place of the sick. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gpuherd.names import NodeName
+from gpuherd.ray import RayStatus, Shape
+from gpuherd_autoscaler.demand import Demand, words
+from gpuherd_autoscaler.fleet import Fleet, preference
+from gpuherd_autoscaler.packing import Packing, can_take, opens_gpu_nodes, pack
+from gpuherd_autoscaler.plan import Refusal, Replacement
+from gpuherd_autoscaler.pools import Pool
+from gpuherd_autoscaler.standing import BOUNDED, COUNTED, REPLACEABLE, Member, Standing, promised
+
+_CANDIDATES = (Standing.RELEASED, Standing.STANDBY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """Nodes to ask to serve with the reason, and the serving nodes that demand is planned on."""
+
+    serve: Mapping[NodeName, str]
+    used: frozenset[str]
+    refusals: tuple[Refusal, ...]
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """The choice while it is made; never more of a pool than it has room for."""
+
+    fleet: Fleet
+    serve: dict[NodeName, str] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def room(self, pool: Pool) -> int:
+        return self.fleet.room(pool) - self.count(pool)
+
+    def count(self, pool: Pool) -> int:
+        return sum(m.node.name in self.serve for m in self.fleet.of(pool))
+
+    def candidates(self, pool: Pool) -> list[Member]:
+        """Return who could be asked next: the released first, then the sound, then by name."""
+        able = [m for m in self.fleet.of(pool) if m.standing in _CANDIDATES and m.node.name not in self.serve]
+        return sorted(able, key=lambda m: (m.standing is Standing.STANDBY, preference(m), m.node.name))
+
+    def take(self, pool: Pool, wanted: int, why: str, *, rule: str) -> None:
+        """Ask ``wanted`` more nodes of the pool; what cannot be had is refused with its rule."""
+        got = self.candidates(pool)[: max(0, min(wanted, self.room(pool)))]
+        self.serve.update({m.node.name: why for m in got})
+        if len(got) < wanted:
+            short = wanted - len(got)
+            limit, cause = (
+                ("max", f"it is at its max of {pool.ceiling}")
+                if self.room(pool) <= 0
+                else ("candidates", "it has no sound node on standby")
+            )
+            text = f"pool {pool.name} wants {short} more for its {rule}, and {cause}"
+            self.refusals.append(Refusal(rule=limit, figure=float(short), text=text, pool=pool.name))
+
+
+def grow(fleet: Fleet, demand: Demand) -> Growth:
+    """Return whom to ask to serve, at most ``max`` of each pool."""
+    chosen = _Chosen(fleet=fleet)
+    packing = _for_demand(chosen, demand)
+    _take_back_busy(chosen)
+    for pool in fleet.pools.values():
+        _for_minimum(chosen, pool)
+        if not fleet.frozen:
+            _for_spares(chosen, pool, packing)
+    return Growth(
+        serve=dict(sorted(chosen.serve.items())),
+        used=frozenset(packing.placed),
+        refusals=tuple(chosen.refusals),
+    )
+
+
+def _for_demand(chosen: _Chosen, demand: Demand) -> Packing:
+    """Ask for what demand needs beyond what is free and on its way.
+
+    Demand must have lasted two polls, except that a fleet without any serving node gets its first at once.
+    """
+    fleet = chosen.fleet
+    bins = tuple(fleet.bins())
+    room: dict[str, int] = {pool.name: fleet.room(pool) for pool in fleet.pools.values()}
+    packing = pack(demand.lasting, bins, room=room)
+    opening = {b.name for b in bins if b.opens}
+    opened = [name for name in packing.placed if name in opening]
+    if not opened and not any(
+        m.standing in BOUNDED or m.standing is Standing.RELEASED for m in fleet.members
+    ):
+        first = pack(demand.pending, bins, room={name: min(1, many) for name, many in room.items()})
+        opened = [name for name in first.placed if name in opening][:1]
+        packing = Packing(
+            placed={**packing.placed, **{n: first.placed[n] for n in opened}}, left=packing.left
+        )
+    for name in opened:
+        chosen.serve[NodeName(name)] = f"for pending {words(packing.placed[name])}"
+    chosen.refusals.extend(_unmet(chosen, packing.left))
+    passing = sum(s.count for s in demand.pending) - sum(s.count for s in demand.lasting)
+    if passing > 0:
+        text = (
+            f"{passing} pending requests were told by one poll only; they count when the next tells them too"
+        )
+        chosen.refusals.append(Refusal(rule="first_poll", figure=float(passing), text=text))
+    return packing
+
+
+def _unmet(chosen: _Chosen, left: tuple[Shape, ...]) -> Iterator[Refusal]:
+    for shape in left:
+        able = [pool for pool in chosen.fleet.pools.values() if can_take(promised(pool), shape)]
+        allowed = [p for p in able if p.gpus_per_node == 0 or opens_gpu_nodes(shape)]
+        at_max = [p for p in allowed if chosen.room(p) <= 0]
+        what, figure = words((shape,)), float(shape.count)
+        if able and not allowed:
+            yield Refusal(rule="no_gpu_asked", figure=figure, text=f"{what}: no GPU node is started for it")
+        elif allowed and len(at_max) == len(allowed):
+            limits = ", ".join(f"{p.name} is at its max of {p.ceiling}" for p in at_max)
+            yield Refusal(rule="max", figure=figure, text=f"{what} waits: {limits}", pool=at_max[0].name)
+        else:
+            text = f"{what} waits: no sound node on standby could take it"
+            yield Refusal(rule="candidates", figure=figure, text=text)
+
+
+def _take_back_busy(chosen: _Chosen) -> None:
+    """Ask a released node to serve again when work runs there: Ray would refuse to let it go."""
+    for member in chosen.fleet.members:
+        ray, pool = member.node.ray, chosen.fleet.pool_of(member)
+        is_busy = chosen.fleet.sight is not None and ray is not None and ray.status is RayStatus.RUNNING
+        is_released = member.standing is Standing.RELEASED and member.node.name not in chosen.serve
+        if is_released and is_busy and chosen.room(pool) > 0:
+            chosen.serve[member.node.name] = "work came back before it drained"
+
+
+def _for_minimum(chosen: _Chosen, pool: Pool) -> None:
+    """Fill up to ``min``. While frozen a lost node counts: its loss may be our own blindness."""
+    counted = COUNTED | {Standing.SILENT} if chosen.fleet.frozen else COUNTED
+    have = sum(m.standing in counted for m in chosen.fleet.of(pool)) + chosen.count(pool)
+    if have < pool.floor:
+        chosen.take(pool, pool.floor - have, f"pool {pool.name} has a min of {pool.floor}", rule="min")
+
+
+def _for_spares(chosen: _Chosen, pool: Pool, packing: Packing) -> None:
+    if pool.warm_spares == 0:
+        return
+    spare = sum(is_spare(chosen.fleet, m, packing.placed) for m in chosen.fleet.of(pool))
+    spare += sum(
+        m.node.name in chosen.serve and m.node.name not in packing.placed for m in chosen.fleet.of(pool)
+    )
+    if spare < pool.warm_spares:
+        why = f"pool {pool.name} keeps {pool.warm_spares} warm spares"
+        chosen.take(pool, pool.warm_spares - spare, why, rule="warm spares")
+
+
+def is_spare(fleet: Fleet, member: Member, used: Mapping[str, object] | frozenset[str]) -> bool:
+    """Say whether the node is there, or nearly, and neither work nor demand is on it."""
+    if member.node.name in used:
+        return False
+    if member.standing is Standing.SERVING and fleet.sight is not None:
+        return member.node.ray is not None and member.node.ray.status is RayStatus.IDLE
+    return member.standing is Standing.BOOTING
+
+
+def replacements(fleet: Fleet, serve: Mapping[NodeName, str]) -> tuple[Replacement, ...]:
+    """Pair each node that is asked and does not count with one turned on in its pool, both by name."""
+    pairs = []
+    for pool in fleet.pools.values():
+        gone = [m for m in fleet.of(pool) if m.node.serve and m.standing in REPLACEABLE]
+        fresh = [m for m in fleet.of(pool) if m.node.name in serve and m.standing is Standing.STANDBY]
+        pairs += [
+            Replacement(node=old.node.name, by=new.node.name, reason=old.why)
+            for old, new in zip(gone, fresh, strict=False)
+        ]
+    return tuple(pairs)
