@@ -1,11 +1,9 @@
 """The shipped agent as a simulated process: its own composition, with the doors of a simulated host."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import msgspec
 
 from gpuherd.bus import Presence
 from gpuherd.health import Action, Finding, Repair, Severity, Verdict, fold
@@ -69,7 +67,7 @@ def program(host: Host, broker: Broker) -> Callable[[], Coroutine[Any, Any, None
             health=lambda: health,
             tell=tell,
         )
-        steward.remember(msgspec.structs.replace(steward.memory, epoch=epoch))
+        store.save(steward.memory)
         herald = Herald(
             identity=identity,
             rules=rules,

@@ -1,5 +1,6 @@
 """The agent's durable store on a simulated disk: it outlives the agent, takes every save, or fails."""
 
+import contextvars
 from collections.abc import Callable
 
 import msgspec
@@ -15,12 +16,16 @@ class Disk:
         self.fields: dict[str, bytes] = {}
         self.is_full = False
         self.history: list[tuple[float, NodeMemory]] = []
+        self.on_keep: list[Callable[[NodeMemory], None]] = []
+        """Called after each save, before the agent goes on: places to crash at."""
         self._now = now
 
     def keep(self, memory: NodeMemory) -> None:
         """Take a save, whole."""
         self.fields = {n: msgspec.json.encode(getattr(memory, n)) for n in memory.__struct_fields__}
         self.history.append((self._now(), memory))
+        for call in tuple(self.on_keep):
+            contextvars.Context().run(call, memory)
 
     def lose(self) -> None:
         """Lose everything, as a re-imaged host does."""

@@ -6,14 +6,19 @@ While it plays, one process may be killed in one phase; it comes back a few seco
 import asyncio
 import contextvars
 import enum
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from gpuherd import holds
 from gpuherd.names import NodeName
 from gpuherd.phases import Phase
-from gpuherd.ray import DrainReason
-from gpuherd_sim.fleet import Fleet, FleetSpec
+from gpuherd.wire import topics
+from gpuherd.wire.codec import decode
+from gpuherd.wire.documents import Desired
+from gpuherd_agent.memory import NodeMemory
+from gpuherd_sim.fleet import CLUSTER, Fleet, FleetSpec
 from gpuherd_sim.record import Record
 from gpuherd_sim.virtual_time import VirtualLoop
 
@@ -23,6 +28,7 @@ TASK_S: Final = 12.0
 BACK_AFTER_S: Final = 5.0
 PATIENCE_S: Final = 900.0
 CALM_S: Final = 40.0
+MIDST_S: Final = 1.0
 _GLANCE_S: Final = 0.05
 
 
@@ -76,6 +82,9 @@ class ThreadStory:
             for host in self.fleet.hosts.values():
                 host.heads.helper_survives = False
         self.fleet.head.at_point.append(self._at_point)
+        self.fleet.broker.watchers.append(self._published)
+        for name, host in self.fleet.hosts.items():
+            host.disk.on_keep.append(functools.partial(self._kept, name))
 
     async def play(self) -> Record:
         """Play to the end and return the record; raises NeverCame when the thread breaks off."""
@@ -107,41 +116,45 @@ class ThreadStory:
         return sorted(r.node for r in self.fleet.head.raylets if r.is_busy and r.takes_work)
 
     def _sick_is_out(self) -> bool:
-        return self._sick is not None and not self.fleet.hosts[self._sick].raylets.processes()
+        return self._sick is not None and not self._serves(self._sick)
 
     def _subject(self) -> NodeName | None:
         """Return the node that is in the cell's moment now, None while it has not come."""
         assert self.cell is not None  # noqa: S101  only asked with one
         find: dict[Moment, Callable[[], NodeName | None]] = {
-            Moment.SERVING_IDLE: lambda: self._in_phase(Phase.MEMBER),
-            Moment.QUEUE_SEEN: self._newly_asked,
-            Moment.JOINING: lambda: self._in_phase(Phase.JOINING) if self.fleet.head.work.tasks else None,
+            Moment.SERVING_IDLE: lambda: next(
+                (n for n in self.fleet.names if self.fleet.phase(n) is Phase.MEMBER), None
+            ),
+            Moment.JOINING: self._joining,
             Moment.SERVING_BUSY: lambda: next(iter(self._busy()), None),
-            Moment.SICK_CONFIRMED: self._known_sick,
-            Moment.DRAINING: lambda: self._in_phase(Phase.DRAINING, only=self._sick),
+            Moment.DRAINING: self._draining,
             Moment.LEAVING: lambda: self._sick if self._sick and self._sick_is_out() else None,
             Moment.REPLACED: self._replacement,
         }
         return find[self.cell.moment]() if self.cell.moment in find else None
 
-    def _in_phase(self, phase: Phase, only: NodeName | None = None) -> NodeName | None:
-        names = self.fleet.names if only is None else (only,)
-        return next((n for n in names if self.fleet.phase(n) is phase), None)
+    def _joining(self) -> NodeName | None:
+        """Return a node in the midst of a start: ordered a while ago, and not a member yet."""
+        joined = {e.detail["node_id"] for e in self.fleet.journal.of("node.joined")}
+        under_way = (
+            e
+            for e in self.fleet.journal.of("raylet.ordered")
+            if e.detail["node_id"] not in joined and self._loop.time() - e.at > MIDST_S
+        )
+        return next((NodeName(e.node) for e in under_way), None) if self.fleet.head.work.tasks else None
 
-    def _newly_asked(self) -> NodeName | None:
-        if not self.fleet.head.work.tasks:
-            return None
-        asked = (o.node for o in self.fleet.record().ordered if o.serve)
-        return next((n for n in asked if not self.fleet.hosts[n].raylets.processes()), None)
-
-    def _known_sick(self) -> NodeName | None:
-        state = self.fleet.state(self._sick) if self._sick else None
-        return self._sick if state is not None and state.holds else None
+    def _draining(self) -> NodeName | None:
+        """Return the sick node a while after Ray has begun to drain it."""
+        begun = self.fleet.journal.of("drain.begun", node=self._sick) if self._sick else iter(())
+        told = self._sick is not None and self.fleet.phase(self._sick) is Phase.DRAINING
+        return self._sick if told and any(self._loop.time() - e.at > MIDST_S for e in begun) else None
 
     def _replacement(self) -> NodeName | None:
-        joined = [e for e in self.fleet.journal.of("node.joined", "fault") if e.detail.get("what") != "x"]
-        since = next((i for i, e in enumerate(joined) if e.detail.get("what") == "gpu lost"), len(joined))
-        return next((NodeName(e.node) for e in joined[since:] if e.kind == "node.joined"), None)
+        """Return the node that joined first after the fault."""
+        if self._sick is None:
+            return None
+        (fault,) = (e for e in self.fleet.journal.of("fault") if e.detail["what"] == "gpu lost")
+        return next((NodeName(e.node) for e in self.fleet.journal.of("node.joined") if e.at > fault.at), None)
 
     # What is done.
 
@@ -154,21 +167,32 @@ class ThreadStory:
             await asyncio.sleep(_GLANCE_S)
 
     def _at_point(self, point: str, node: NodeName) -> None:
-        if self.cell is None or self.killed_at is not None:
-            return
         is_idle_drain = (
-            point == "drain_sent"
-            and self.fleet.head.work.is_finished
-            and bool(self.fleet.head.work.tasks)
-            and any(
-                e.detail["reason"] == DrainReason.IDLE_TERMINATION.value
-                for e in self.fleet.journal.of("drain.asked", node=node)
-            )
+            point == "drain_sent" and self.fleet.head.work.tasks and self.fleet.head.work.is_finished
         )
-        if (self.cell.moment is Moment.SLOT_CLAIMED and point == "slot_claimed") or (
-            self.cell.moment is Moment.IDLE_DRAIN and is_idle_drain
+        if (self._waits_for(Moment.SLOT_CLAIMED) and point == "slot_claimed") or (
+            self._waits_for(Moment.IDLE_DRAIN) and is_idle_drain
         ):
             self._kill(node)
+
+    def _published(self, topic: str, payload: bytes) -> None:
+        """Kill between the scaler's order and the node that it is for."""
+        place = topics.parse(topic, CLUSTER)
+        if self._waits_for(Moment.QUEUE_SEEN) and self.fleet.head.work.tasks and place is not None:
+            name, leaf = place
+            if leaf == "desired" and decode(payload, Desired).serve and not self._serves(name):
+                self._kill(name)
+
+    def _kept(self, name: NodeName, memory: NodeMemory) -> None:
+        """Kill between the node's finding and its first act upon it."""
+        if self._waits_for(Moment.SICK_CONFIRMED) and any(h.owner == holds.HEALTH for h in memory.holds):
+            self._kill(name)
+
+    def _waits_for(self, moment: Moment) -> bool:
+        return self.cell is not None and self.killed_at is None and self.cell.moment is moment
+
+    def _serves(self, name: NodeName) -> bool:
+        return bool(self.fleet.hosts[name].raylets.processes())
 
     def _kill(self, node: NodeName) -> None:
         assert self.cell is not None  # noqa: S101  only called with one
