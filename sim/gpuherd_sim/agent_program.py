@@ -1,29 +1,49 @@
-"""The shipped agent as a simulated process: its own composition, with the doors of a simulated host."""
+"""The agent as a simulated process: its steward and herald, with the doors of a simulated host.
+
+Sensing is a stand-in that knows two rules, a lost GPU and a hung driver, each confirmed by a second look.
+"""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
-
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Final
 
 from gpuherd.bus import Presence
 from gpuherd.health import Action, Finding, Repair, Severity, Verdict, fold
+from gpuherd.names import GpuUuid
 from gpuherd.wire import topics
 from gpuherd.wire.codec import encode
 from gpuherd.wire.documents import Online
 from gpuherd_agent.doors import Identity
 from gpuherd_agent.herald import Herald, Sources
-from gpuherd_agent.readings import ProbeOutcome, Snapshot
+from gpuherd_agent.readings import ProbeOutcome, ProbeReading, Snapshot
 from gpuherd_agent.station import Rules
 from gpuherd_agent.steward import Doors, Health, Steward
 from gpuherd_sim.disk import DiskStore
 from gpuherd_sim.host import Host
 from gpuherd_sim.memory_bus import Broker, MemoryBus
 
+_PERIOD_S: Final = 1.0
+_CONFIRM: Final = 2
+
 
 def program(host: Host, broker: Broker) -> Callable[[], Coroutine[Any, Any, None]]:
     """Return the main coroutine of a new life of the host's agent."""
+    return _Life(host, broker).run
 
-    async def main() -> None:
+
+class _Life:
+    """One life of one agent."""
+
+    def __init__(self, host: Host, broker: Broker) -> None:
+        self._host = host
+        self._broker = broker
+        self._health = _first_health(host)
+        self._known: tuple[GpuUuid, ...] = ()
+        self._bad_in_a_row = 0
+
+    async def run(self) -> None:
+        """Compose the agent and run it until it is killed."""
+        host = self._host
         store = DiskStore(host.disk)
         epoch = max(int(host.clock.wall() * 1_000), store.load().epoch + 1)
         identity = Identity(
@@ -33,101 +53,92 @@ def program(host: Host, broker: Broker) -> Callable[[], Coroutine[Any, Any, None
             host=f"machine-{host.name}",
             boot_id=host.boot_id,
         )
-        rules = Rules(cluster=host.place.cluster, node=host.name, pool=host.place.pool, heads=("head:6379",))
-        health = Health(
-            snapshot=Snapshot(at=host.clock.now(), declared=host.gpus.declared), verdict=Verdict()
+        rules = Rules(
+            cluster=identity.cluster, node=identity.node, pool=host.place.pool, heads=("head:6379",)
         )
-        topic = topics.node(identity.cluster, identity.node, "online")
-
-        def presence(number: int) -> Presence:
-            def online(*, here: bool) -> bytes:
-                return encode(
-                    Online(
-                        cluster=identity.cluster,
-                        node=identity.node,
-                        epoch=epoch,
-                        conn=number,
-                        online=here,
-                        host=identity.host,
-                    )
-                )
-
-            return Presence(topic=topic, here=online(here=True), will=online(here=False))
-
-        bus = MemoryBus(broker, rng=host.rng, presence=presence)
-        host.bus = bus
-
-        def tell(kind: str, reason: str) -> None:
-            herald.tell(kind, reason)
-
+        host.bus = MemoryBus(self._broker, rng=host.rng, presence=_presence(identity))
         steward = Steward(
             identity=identity,
             rules=rules,
             doors=Doors(clock=host.clock, rng=host.rng, raylets=host.raylets, heads=host.heads, store=store),
-            health=lambda: health,
-            tell=tell,
+            health=lambda: self._health,
+            tell=lambda kind, reason: herald.tell(kind, reason),  # noqa: PLW0108  herald is made below
         )
+        sources = Sources(steward=steward, raylets=host.raylets, clock=host.clock, was_new=store.was_new)
+        herald = Herald(identity=identity, rules=rules, bus=host.bus, sources=sources)
         store.save(steward.memory)
-        herald = Herald(
-            identity=identity,
-            rules=rules,
-            bus=bus,
-            sources=Sources(steward=steward, raylets=host.raylets, clock=host.clock, was_new=store.was_new),
-        )
-
-        async def sense() -> None:
-            nonlocal health
-            known: tuple[Any, ...] = ()
-            bad = 1
-            while True:
-                reading = await host.probe.read()
-                known = tuple(dict.fromkeys((*known, *(g.gpu for g in reading.gpus))))
-                findings = []
-                lost = [
-                    host.gpus.uuid(i)
-                    for i in range(host.gpus.declared)
-                    if host.gpus.uuid(i) not in {g.gpu for g in reading.gpus}
-                ]
-                if reading.outcome is ProbeOutcome.OK and lost:
-                    findings = [
-                        Finding(
-                            rule="dropout",
-                            severity=Severity.CRITICAL,
-                            action=Action.EVICT,
-                            reason=f"{u} is lost",
-                            gpu=u,
-                            repair=Repair.REBOOT,
-                        )
-                        for u in lost
-                    ]
-                if reading.outcome is ProbeOutcome.DEADLINE:
-                    findings = [
-                        Finding(
-                            rule="driver_hung",
-                            severity=Severity.CRITICAL,
-                            action=Action.EVICT,
-                            reason="driver hung",
-                        )
-                    ]
-                bad = bad + 1 if findings else 0
-                verdict = fold(findings if bad > 1 else ())
-                if reading.outcome is ProbeOutcome.CHILD_DIED:
-                    verdict = health.verdict
-                health = Health(
-                    snapshot=Snapshot(
-                        at=host.clock.now(), declared=host.gpus.declared, probe=reading, known=known
-                    ),
-                    verdict=verdict,
-                )
-                steward.wake()
-                herald.glance()
-                await host.clock.sleep_until(host.clock.now() + 1.0)
-
+        await self._sense()
         async with asyncio.TaskGroup() as group:
-            group.create_task(sense())
-            await asyncio.sleep(0.1)
-            group.create_task(bus.run())
+            group.create_task(self._sense_for_ever(steward, herald))
+            group.create_task(host.bus.run())
             group.create_task(steward.run())
             group.create_task(herald.run())
 
-    return main
+    async def _sense_for_ever(self, steward: Steward, herald: Herald) -> None:
+        while True:
+            await self._host.clock.sleep_until(self._host.clock.now() + _PERIOD_S)
+            await self._sense()
+            steward.wake()
+            herald.glance()
+
+    async def _sense(self) -> None:
+        """Read once and judge; what a dead probe child leaves unknown changes no verdict."""
+        host = self._host
+        reading = await host.probe.read()
+        if reading.outcome is ProbeOutcome.CHILD_DIED:
+            return
+        self._known = tuple(dict.fromkeys((*self._known, *(g.gpu for g in reading.gpus))))
+        findings = tuple(_findings(reading, host))
+        is_first = self._health.snapshot.probe is None
+        self._bad_in_a_row = self._bad_in_a_row + 1 if findings else 0
+        confirmed = is_first or self._bad_in_a_row >= _CONFIRM
+        self._health = Health(
+            snapshot=Snapshot(
+                at=host.clock.now(), declared=host.gpus.declared, probe=reading, known=self._known
+            ),
+            verdict=fold(findings if confirmed else ()),
+        )
+
+
+def _first_health(host: Host) -> Health:
+    return Health(snapshot=Snapshot(at=host.clock.now(), declared=host.gpus.declared), verdict=Verdict())
+
+
+def _findings(reading: ProbeReading, host: Host) -> Iterator[Finding]:
+    if reading.outcome is ProbeOutcome.DEADLINE:
+        yield Finding(
+            rule="driver_hung", severity=Severity.CRITICAL, action=Action.EVICT, reason="the driver hangs"
+        )
+        return
+    present = {gpu.gpu for gpu in reading.gpus}
+    for index in range(host.gpus.declared):
+        gpu = host.gpus.uuid(index)
+        if gpu not in present:
+            yield Finding(
+                rule="dropout",
+                severity=Severity.CRITICAL,
+                action=Action.EVICT,
+                reason=f"{gpu} is lost",
+                gpu=gpu,
+                repair=Repair.REBOOT,
+            )
+
+
+def _presence(identity: Identity) -> Callable[[int], Presence]:
+    def of(number: int) -> Presence:
+        here, will = (
+            encode(
+                Online(
+                    cluster=identity.cluster,
+                    node=identity.node,
+                    epoch=identity.epoch,
+                    conn=number,
+                    online=is_here,
+                    host=identity.host,
+                )
+            )
+            for is_here in (True, False)
+        )
+        return Presence(topic=topics.node(identity.cluster, identity.node, "online"), here=here, will=will)
+
+    return of

@@ -3,7 +3,7 @@
 For runs in which the documents themselves are the matter, not who decides on them.
 """
 
-from gpuherd.holds import Hold, HoldKind
+from gpuherd.holds import Hold, HoldKind, OnDeadline
 from gpuherd.names import HoldId, NodeName
 from gpuherd.wire import topics
 from gpuherd.wire.codec import encode
@@ -11,9 +11,24 @@ from gpuherd.wire.documents import Desired
 from gpuherd_sim.fleet import CLUSTER, POOL, Fleet
 
 
-def hold(name: str, *, owner: str = "user:ann", kind: HoldKind = HoldKind.DRAIN) -> Hold:
-    """Return a hold without a deadline, whose reason is its name."""
-    return Hold(id=HoldId(name), owner=owner, kind=kind, reason=name, since=0.0)
+def hold(
+    name: str,
+    *,
+    owner: str = "user:ann",
+    kind: HoldKind = HoldKind.DRAIN,
+    for_s: float | None = None,
+    on_deadline: OnDeadline = OnDeadline.WAIT,
+) -> Hold:
+    """Return a hold whose reason is its name."""
+    return Hold(
+        id=HoldId(name),
+        owner=owner,
+        kind=kind,
+        reason=name,
+        since=0.0,
+        for_s=for_s,
+        on_deadline=on_deadline,
+    )
 
 
 class Hand:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from gpuherd.holds import OnDeadline
 from gpuherd.phases import Phase
 from gpuherd.wire import topics
 from gpuherd.wire.codec import decode
@@ -176,3 +177,38 @@ def test_drain_timeout_fires_later() -> None:
         assert [kind for kind in told if "fail" in kind or "stuck" in kind] == []
 
     play(story)
+
+
+@pytest.mark.parametrize(
+    ("at_s", "skew_s"),
+    [
+        pytest.param(None, 0.0, id="undisturbed"),
+        pytest.param(30.0, 0.0, id="agent restarts in mid-drain"),
+        pytest.param(None, 3_600.0, id="the wall clock jumps an hour"),
+    ],
+)
+def test_a_deadline_counts_from_acceptance_whatever_comes(at_s: float | None, skew_s: float) -> None:
+    """A person's drain that stops what still runs after 100 s: not earlier, and not later for a restart."""
+
+    async def main(loop: VirtualLoop) -> float:
+        fleet = Fleet(loop, FleetSpec(nodes=1))
+        hand = Hand(fleet)
+        (name,) = fleet.names
+        fleet.start_agents()
+        hand.serve_all()
+        await fleet.until_phase(name, Phase.MEMBER, within_s=60)
+        fleet.head.work.submit(1, duration_s=500)
+        await asyncio.sleep(1)
+        hand.order(name, hold("h1", for_s=100.0, on_deadline=OnDeadline.STOP))
+        await fleet.until_phase(name, Phase.DRAINING, within_s=5)
+        asked_at = next(e.at for e in fleet.journal.of("drain.asked"))
+        fleet.hosts[name].clock.wall_skew_s = skew_s
+        if at_s is not None:
+            await asyncio.sleep(at_s)
+            fleet.kill_agent(name)
+            await asyncio.sleep(5)
+            fleet.start_agent(name)
+        await fleet.until_phase(name, Phase.OUTSIDE, within_s=200)
+        return next(e.at for e in fleet.journal.of("raylet.gone")) - asked_at
+
+    assert run(main, until_s=3_600) == pytest.approx(100.0, abs=2.0)
