@@ -12,7 +12,7 @@ from gpuherd_autoscaler.pools import Limits, Pool
 from gpuherd_autoscaler.standing import BOUNDED, Member, Standing, offers
 
 _TAKING_WORK = (RayStatus.RUNNING, RayStatus.IDLE)
-_BOOTING_TIER, _RELEASED_TIER, _STANDBY_TIER = 1, 2, 3
+_BOOTING_TIER, _RELEASED_TIER, STANDBY_TIER = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Fleet:
                 return Bin(
                     name=node.name,
                     free=offers(node, self.pool_of(member)),
-                    tier=_STANDBY_TIER,
+                    tier=STANDBY_TIER,
                     rank=preference(member),
                     group=group,
                     opens=True,

@@ -1,13 +1,13 @@
 """Which nodes to ask to serve: for demand, for the minimum, for spares, and in place of the sick. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuherd.names import NodeName
+from gpuherd.names import NodeName, PoolName
 from gpuherd.ray import RayStatus, Shape
 from gpuherd_autoscaler.demand import Demand, words
-from gpuherd_autoscaler.fleet import Fleet, preference
-from gpuherd_autoscaler.packing import Packing, can_take, opens_gpu_nodes, pack
+from gpuherd_autoscaler.fleet import STANDBY_TIER, Fleet, preference
+from gpuherd_autoscaler.packing import Bin, Packing, can_take, opens_gpu_nodes, pack
 from gpuherd_autoscaler.plan import Refusal, Replacement
 from gpuherd_autoscaler.pools import Pool
 from gpuherd_autoscaler.standing import BOUNDED, COUNTED, REPLACEABLE, Member, Standing, promised
@@ -69,7 +69,7 @@ def grow(fleet: Fleet, demand: Demand) -> Growth:
             _for_spares(chosen, pool, packing)
     return Growth(
         serve=dict(sorted(chosen.serve.items())),
-        used=frozenset(packing.placed),
+        used=frozenset(packing.placed) | frozenset(chosen.serve),
         refusals=tuple(chosen.refusals),
     )
 
@@ -77,32 +77,36 @@ def grow(fleet: Fleet, demand: Demand) -> Growth:
 def _for_demand(chosen: _Chosen, demand: Demand) -> Packing:
     """Ask for what demand needs beyond what is free and on its way.
 
-    Demand must have lasted two polls, except that a fleet without any serving node gets its first at once.
+    Demand must have lasted two polls to start a node, except that a fleet without any gets its first at
+    once, and that a released node which has not drained yet costs nothing to keep.
     """
     fleet = chosen.fleet
     bins = tuple(fleet.bins())
     room: dict[str, int] = {pool.name: fleet.room(pool) for pool in fleet.pools.values()}
-    packing = pack(demand.lasting, bins, room=room)
-    opening = {b.name for b in bins if b.opens}
-    opened = [name for name in packing.placed if name in opening]
-    if not opened and not any(
-        m.standing in BOUNDED or m.standing is Standing.RELEASED for m in fleet.members
-    ):
-        first = pack(demand.pending, bins, room={name: min(1, many) for name, many in room.items()})
-        opened = [name for name in first.placed if name in opening][:1]
-        packing = Packing(
-            placed={**packing.placed, **{n: first.placed[n] for n in opened}}, left=packing.left
-        )
-    for name in opened:
-        chosen.serve[NodeName(name)] = f"for pending {words(packing.placed[name])}"
-    chosen.refusals.extend(_unmet(chosen, packing.left))
+    placed = pack(demand.lasting, bins, room=room)
+    _open(chosen, placed, bins)
+    there = tuple(b for b in bins if b.tier < STANDBY_TIER)
+    _open(chosen, pack(demand.pending, there, room=room), there)
+    chosen.refusals.extend(_unmet(chosen, placed.left))
+    is_empty = not any(m.standing in BOUNDED or m.standing is Standing.RELEASED for m in fleet.members)
+    if is_empty and not chosen.serve:
+        _open(chosen, pack(demand.pending, bins, room=dict.fromkeys(room, 1)), bins, most=1)
     passing = sum(s.count for s in demand.pending) - sum(s.count for s in demand.lasting)
     if passing > 0:
         text = (
             f"{passing} pending requests were told by one poll only; they count when the next tells them too"
         )
         chosen.refusals.append(Refusal(rule="first_poll", figure=float(passing), text=text))
-    return packing
+    return placed
+
+
+def _open(chosen: _Chosen, packing: Packing, bins: Sequence[Bin], *, most: int | None = None) -> None:
+    """Ask the nodes that the packing opened, at most ``most``, as far as their pools have room."""
+    group = {b.name: PoolName(b.group) for b in bins if b.opens}
+    opened = [name for name in packing.placed if name in group and name not in chosen.serve]
+    for name in opened[:most]:
+        if chosen.room(chosen.fleet.pools[group[name]]) > 0:
+            chosen.serve[NodeName(name)] = f"for pending {words(packing.placed[name])}"
 
 
 def _unmet(chosen: _Chosen, left: tuple[Shape, ...]) -> Iterator[Refusal]:
