@@ -1,7 +1,7 @@
 """The fleet at one decision: every member with its standing, and what growth and shrinking share. Pure."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gpuherd.health import Severity
 from gpuherd.names import NodeName, PoolName
@@ -27,10 +27,21 @@ class Fleet:
     limits: Limits
     now: float
     frozen: str
+    by_pool: Mapping[PoolName, Sequence[Member]] = field(init=False)
+    bounded: Mapping[PoolName, int] = field(init=False)
+    """Nodes of each pool that count toward its max."""
 
-    def of(self, pool: Pool) -> tuple[Member, ...]:
+    def __post_init__(self) -> None:
+        by_pool: dict[PoolName, list[Member]] = {}
+        for member in self.members:
+            by_pool.setdefault(member.node.pool, []).append(member)
+        bounded = {name: sum(m.standing in BOUNDED for m in members) for name, members in by_pool.items()}
+        object.__setattr__(self, "by_pool", by_pool)
+        object.__setattr__(self, "bounded", bounded)
+
+    def of(self, pool: Pool) -> Sequence[Member]:
         """Return the members of a pool in order of name."""
-        return tuple(m for m in self.members if m.node.pool == pool.name)
+        return self.by_pool.get(pool.name, ())
 
     def pool_of(self, member: Member) -> Pool:
         """Return the member's pool."""
@@ -38,7 +49,7 @@ class Fleet:
 
     def room(self, pool: Pool) -> int:
         """Return how many more nodes of the pool may be asked to serve."""
-        return max(0, pool.ceiling - sum(m.standing in BOUNDED for m in self.of(pool)))
+        return max(0, pool.ceiling - self.bounded.get(pool.name, 0))
 
     def idle_s(self, name: NodeName) -> float | None:
         """Return for how long the node was idle at every sample, None = it is not idle now."""

@@ -30,13 +30,18 @@ class _Chosen:
 
     fleet: Fleet
     serve: dict[NodeName, str] = field(default_factory=dict)
+    asked: dict[PoolName, int] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
 
     def room(self, pool: Pool) -> int:
         return self.fleet.room(pool) - self.count(pool)
 
     def count(self, pool: Pool) -> int:
-        return sum(m.node.name in self.serve for m in self.fleet.of(pool))
+        return self.asked.get(pool.name, 0)
+
+    def ask(self, name: NodeName, pool: Pool, why: str) -> None:
+        self.serve[name] = why
+        self.asked[pool.name] = self.count(pool) + 1
 
     def candidates(self, pool: Pool) -> list[Member]:
         """Return who could be asked next: the released first, then the sound, then by name."""
@@ -46,7 +51,8 @@ class _Chosen:
     def take(self, pool: Pool, wanted: int, why: str, *, rule: str) -> None:
         """Ask ``wanted`` more nodes of the pool; what cannot be had is refused with its rule."""
         got = self.candidates(pool)[: max(0, min(wanted, self.room(pool)))]
-        self.serve.update({m.node.name: why for m in got})
+        for member in got:
+            self.ask(member.node.name, pool, why)
         if len(got) < wanted:
             short = wanted - len(got)
             limit, cause = (
@@ -105,8 +111,9 @@ def _open(chosen: _Chosen, packing: Packing, bins: Sequence[Bin], *, most: int |
     group = {b.name: PoolName(b.group) for b in bins if b.opens}
     opened = [name for name in packing.placed if name in group and name not in chosen.serve]
     for name in opened[:most]:
-        if chosen.room(chosen.fleet.pools[group[name]]) > 0:
-            chosen.serve[NodeName(name)] = f"for pending {words(packing.placed[name])}"
+        pool = chosen.fleet.pools[group[name]]
+        if chosen.room(pool) > 0:
+            chosen.ask(NodeName(name), pool, f"for pending {words(packing.placed[name])}")
 
 
 def _unmet(chosen: _Chosen, left: tuple[Shape, ...]) -> Iterator[Refusal]:
@@ -132,7 +139,7 @@ def _take_back_busy(chosen: _Chosen) -> None:
         is_busy = chosen.fleet.sight is not None and ray is not None and ray.status is RayStatus.RUNNING
         is_released = member.standing is Standing.RELEASED and member.node.name not in chosen.serve
         if is_released and is_busy and chosen.room(pool) > 0:
-            chosen.serve[member.node.name] = "work came back before it drained"
+            chosen.ask(member.node.name, pool, "work came back before it drained")
 
 
 def _for_minimum(chosen: _Chosen, pool: Pool) -> None:

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gpuherd.health import Action
 from gpuherd.names import NodeName
 from gpuherd.phases import Lifecycle
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.snapshot import NodeView, Snapshot
-from gpuherd_autoscaler.standing import COUNTED, Member, on_way_out
+from gpuherd_autoscaler.standing import CONFINING, COUNTED, Member, on_way_out
 
 SIGHT_RATIO: Final = 0.5
 SMALLEST_WITH_SIGHT: Final = 3
@@ -57,7 +56,7 @@ def watch(memory: Memory, snapshot: Snapshot, limits: Limits, now: float) -> Mem
 
 
 def _is_bad(node: NodeView) -> bool:
-    return node.lifecycle in _BAD or node.action >= Action.CORDON
+    return node.lifecycle in _BAD or node.action in CONFINING
 
 
 def _grounds(

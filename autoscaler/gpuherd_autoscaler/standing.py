@@ -41,6 +41,8 @@ COUNTED: Final = frozenset({Standing.SERVING, Standing.BOOTING, Standing.UNSURE}
 BOUNDED: Final = COUNTED | {Standing.RETURNING}
 """Toward ``max``."""
 REPLACEABLE: Final = frozenset({Standing.BARRED, Standing.SILENT})
+CONFINING: Final = frozenset(action for action in Action if action >= Action.CORDON)
+"""Verdicts that keep a node from new work. A set, since a plan asks this of every node."""
 _ON_THE_WAY_OUT: Final = (Phase.DRAINING, Phase.LEAVING)
 _UNFIT: Final = (Severity.UNKNOWN, Severity.CRITICAL)
 
@@ -75,7 +77,7 @@ def barred(node: NodeView, pool: Pool) -> str:
     hold = foreign_hold(node.holds)
     if hold is not None:
         return f"{where}held by {hold.owner}: {hold.reason}"
-    if node.action >= Action.CORDON:
+    if node.action in CONFINING:
         return f"{where}unfit: {node.verdict or node.severity}"
     if node.wants_drain:
         return f"would drain, and its pool has its budget of nodes out: {node.wants_drain}"
