@@ -1,5 +1,6 @@
 """The shape of the house: names of files, length of modules and functions, no branch on what is fake."""
 
+import tomllib
 from typing import Final
 
 from tests.kit.repository import ROOT, functions, modules
@@ -54,3 +55,16 @@ def test_only_sim_knows_that_something_is_fake() -> None:
         if not path.is_relative_to(ROOT / "sim") and "fake" in path.read_text(encoding="utf-8").lower()
     ]
     assert knowing == []
+
+
+def test_all_of_core_but_its_shell_is_held_to_be_pure() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = {one["name"]: one for one in project["tool"]["importlinter"]["contracts"]}
+    core = ROOT / "core"
+    held = set(contracts["core decides without touching the world"]["source_modules"])
+    found = {
+        ".".join(path.relative_to(core).with_suffix("").parts[:2])
+        for path in modules()
+        if path.is_relative_to(core) and path.name != "__init__.py"
+    }
+    assert found - {"gpuherd.shell"} == held
