@@ -11,7 +11,8 @@ QUICK := not (slow or long or ray or broker or prometheus or system or gpu)
 .PHONY: help setup packages demo test test-fast test-long lint format types arch bench docs proto lock clean
 
 help: ## Show this list.
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do \
+	  printf '%-10s %s\n' "$$name" "$$text"; done
 
 setup: ## Make .venv from requirements/dev.txt; does nothing when it is up to date.
 	@scripts/venv.sh $(PYTHON) .venv requirements/dev.txt
