@@ -78,7 +78,13 @@ def _looked(outcome: Looked, station: Station, memory: NodeMemory, facts: Facts)
         station = replace(station, suspicions=0)
         if station.phase is not Phase.JOINING:
             return Step(station=station, memory=memory)
-        joined = replace(move(station, Event.ALIVE, facts, "serving"), failures=0, not_before=facts.now)
+        joined = replace(
+            move(station, Event.ALIVE, facts, "serving"),
+            failures=0,
+            not_before=facts.now,
+            looked_at=facts.now,
+            sight=outcome.node,
+        )
         return Step(station=joined, memory=memory, news=(("ray.joined", f"as {outcome.node.id[:12]}"),))
     if station.phase is Phase.JOINING:
         return Step(station=station, memory=memory)

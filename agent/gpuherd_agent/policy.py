@@ -66,7 +66,7 @@ def _with_health_hold(memory: NodeMemory, facts: Facts) -> tuple[NodeMemory, tup
         return memory, ()
     reason = facts.verdict.reason
     hold = Hold(
-        id=HoldId(f"health-{facts.fresh_id[:16]}"),
+        id=HoldId(f"health-{facts.fresh_id[-16:]}"),
         owner=holds.HEALTH,
         kind=kind,
         reason=reason,

@@ -87,7 +87,8 @@ class ProbeReading:
     """One cycle of the GPU probe.
 
     ``counted`` is the driver's own device count. ``code`` is the NVML code of NO_DRIVER. ``stuck_children``
-    counts probe children that could not be ended (state D).
+    counts probe children that could not be ended (state D). ``missed`` counts children in a row that
+    missed the deadline.
     """
 
     outcome: ProbeOutcome
@@ -98,6 +99,7 @@ class ProbeReading:
     code: int | None = None
     duration_s: float = 0.0
     stuck_children: int = 0
+    missed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +122,7 @@ class Snapshot:
 
     ``known`` are the GPUs that this node has ever seen since its start, and ``ecc_baseline`` the
     uncorrected count of each when first seen: rules judge the rise, not the life-time sum.
+    ``total_bytes_baseline`` is the memory of each when first seen.
     """
 
     at: float
@@ -128,3 +131,4 @@ class Snapshot:
     host: HostReading | None = None
     known: tuple[GpuUuid, ...] = ()
     ecc_baseline: Mapping[GpuUuid, int] = field(default_factory=dict)
+    total_bytes_baseline: Mapping[GpuUuid, int] = field(default_factory=dict)

@@ -15,11 +15,10 @@ from gpuherd_autoscaler.book import Book, Intent, ending, joined
 from gpuherd_autoscaler.ledger import Change, Mode, Note, Operation, OperationKind
 from gpuherd_autoscaler.operations import TIMEOUT_S
 from gpuherd_autoscaler.orders import Ask
-from gpuherd_autoscaler.people import NewId
 from gpuherd_autoscaler.plan import Plan
 
 
-def carry_out(book: Book, plan: Plan, new_id: NewId) -> int:
+def carry_out(book: Book, plan: Plan) -> int:
     """Commit and publish what the plan asks of the nodes; return how many orders changed.
 
     Raises LedgerFailed; then nothing of the plan is carried out.
@@ -28,7 +27,7 @@ def carry_out(book: Book, plan: Plan, new_id: NewId) -> int:
         return 0
     open_operations = book.ledger.operations(only_open=True)
     changes = []
-    for intent, operation_id in _intents(book, plan, new_id):
+    for intent, operation_id in _intents(book, plan):
         change = book.prepare(intent, operation_id, open_operations)
         if change is not None:
             changes.append(change)
@@ -36,7 +35,7 @@ def carry_out(book: Book, plan: Plan, new_id: NewId) -> int:
     return len(changes)
 
 
-def _intents(book: Book, plan: Plan, new_id: NewId) -> Iterator[tuple[Intent, OperationId]]:
+def _intents(book: Book, plan: Plan) -> Iterator[tuple[Intent, OperationId]]:
     kinds = itertools.chain(
         ((node, OperationKind.SERVE) for node in plan.serve),
         ((node, OperationKind.RELEASE) for node in plan.release),
@@ -46,7 +45,7 @@ def _intents(book: Book, plan: Plan, new_id: NewId) -> Iterator[tuple[Intent, Op
         order = book.order(node)
         if order is not None and order.serve is (kind is OperationKind.SERVE):
             continue
-        operation_id = new_id()
+        operation_id = book.new_id()
         ask = (
             orders.serve(operation_id, reason, book.standing(node))
             if kind is OperationKind.SERVE

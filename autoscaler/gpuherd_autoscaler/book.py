@@ -65,16 +65,27 @@ class Intent:
     request_key: str = ""
 
 
+NewId = Callable[[], OperationId]
+
+
 class Book:
     """Ledger, inventory and herd together; the only caller of ``Ledger.commit``."""
 
     def __init__(
-        self, ledger: Ledger, inventory: Inventory, herd: Herd, clock: Clock, *, start_mode: Mode
+        self,
+        ledger: Ledger,
+        inventory: Inventory,
+        herd: Herd,
+        clock: Clock,
+        *,
+        start_mode: Mode,
+        new_id: NewId,
     ) -> None:
         self.ledger = ledger
         self.inventory = inventory
         self.herd = herd
         self.clock = clock
+        self.new_id = new_id
         self._start_mode = start_mode
         self._on_order: list[Callable[[NodeName], None]] = []
         self._on_event: list[Callable[[Event], None]] = []

@@ -1,6 +1,5 @@
 """What people ask for: drain, undrain, mode. Each request is recorded with who and why, or refused."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,8 +11,6 @@ from gpuherd_autoscaler import orders
 from gpuherd_autoscaler.book import Book, Intent
 from gpuherd_autoscaler.ledger import Change, Mode, Note, Operation, OperationKind
 from gpuherd_autoscaler.operations import TIMEOUT_S
-
-NewId = Callable[[], OperationId]
 
 MAX_FOR_S: Final = 30 * 86_400.0
 
@@ -37,9 +34,8 @@ class DrainWish:
 class People:
     """Carries requests of people into the book."""
 
-    def __init__(self, book: Book, new_id: NewId) -> None:
+    def __init__(self, book: Book) -> None:
         self._book = book
-        self._new_id = new_id
 
     def drain(self, wish: DrainWish) -> Operation:
         """Return the operation that drains the node; an equal one that stands is returned as it is.
@@ -52,7 +48,7 @@ class People:
             return repeated
         if wish.for_s is not None and not 0 <= wish.for_s <= MAX_FOR_S:
             raise Refused(f"for_s must be 0 to {MAX_FOR_S:.0f} seconds")
-        operation_id = self._new_id()
+        operation_id = self._book.new_id()
         hold = self.hold(wish, operation_id)
         order = self._book.order(wish.node)
         standing = orders.twin(hold, order.holds if order else ())
@@ -88,7 +84,7 @@ class People:
         if repeated is not None:
             return repeated
         self._book.herd.frame(node, self._book.ledger.term)
-        operation_id = self._new_id()
+        operation_id = self._book.new_id()
         standing = self._book.standing(node)
         order = self._book.order(node)
         if only is not None and order is not None and only in order.lifted:
@@ -146,6 +142,10 @@ class People:
             if operation.node == node and operation.kind is OperationKind.UNDRAIN and is_same:
                 return operation
         return None
+
+    def operations(self, *, only_open: bool) -> tuple[Operation, ...]:
+        """Return operations, newest first."""
+        return self._book.ledger.operations(only_open=only_open)
 
     def operation(self, operation_id: OperationId) -> Operation:
         """Return one operation; raises NotFound."""

@@ -26,10 +26,11 @@ LAG_S: Final = 10.0
 class Publisher:
     """Publishes committed orders, the roster and the scaler's state. Never raises because of the broker."""
 
-    def __init__(self, bus: Bus, ledger: Ledger, cluster: ClusterName) -> None:
+    def __init__(self, bus: Bus, ledger: Ledger, cluster: ClusterName, *, leader: str = "") -> None:
         self._bus = bus
         self._ledger = ledger
         self._cluster = cluster
+        self._leader = leader
         self._published_at: dict[NodeName, float] = {}
         self._roster: tuple[int, tuple[NodeName, ...]] | None = None
         self._roster_version = 0
@@ -70,11 +71,11 @@ class Publisher:
         )
         self._bus.keep(topics.cluster_wide(self._cluster, "roster"), encode(document))
 
-    def tell_state(self, *, leader: str, mode: str, decision: str, wall: float) -> None:
+    def tell_state(self, *, mode: str, decision: str, wall: float) -> None:
         """Keep the scaler's own state current."""
         document = ScalerState(
             cluster=self._cluster,
-            leader=leader,
+            leader=self._leader,
             term=self._ledger.term,
             mode=mode,
             decision=decision[:1_000],

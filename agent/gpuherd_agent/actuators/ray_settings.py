@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-MAX_TEMP_DIR: Final = 43
-"""Ray puts ``/session_DATE_TIME_MICROS_PID/sockets/plasma_store`` behind it, and a unix socket's path
-ends at 107 bytes (unix(7)). With 43 the longest one fits."""
+MAX_TEMP_DIR: Final = 41
+"""Ray puts ``/session_DATE_TIME_MICROS_PID/sockets/plasma_store.1`` behind it, and a unix socket's path
+ends at 107 bytes (unix(7)). With 41 the longest one fits."""
 
 MIN_OBJECT_STORE_BYTES: Final = 78_643_200
 """Ray 2.60 refuses less (ray_constants.OBJECT_STORE_MINIMUM_MEMORY_BYTES)."""

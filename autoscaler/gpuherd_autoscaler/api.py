@@ -1,0 +1,169 @@
+"""The REST API ``/api/v1``: requests in, bodies out. What a request leads to is decided elsewhere."""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from gpuherd import __version__, rest
+from gpuherd.errors import NotFound, Retryable, WireInvalid
+from gpuherd.names import HoldId, NodeName, OperationId, parse_node
+from gpuherd.rest import DrainRequest, ModeRequest, Operations, UndrainRequest
+from gpuherd.shell.http import answer, new_app, read_body
+from gpuherd.shell.http_events import Feed, ServerEvent, end_on_shutdown, stream
+from gpuherd.shell.http_peer import peer_user
+from gpuherd_autoscaler.faces import Look, event_body, operation_body
+from gpuherd_autoscaler.ledger import Event
+from gpuherd_autoscaler.people import DrainWish, People
+
+_PREFIX: Final = "/api/v1"
+_MAX_KEY: Final = 128
+FEED_SIZE: Final = 5_000
+
+
+class Version(rest.Body, frozen=True, kw_only=True):
+    """GET /version."""
+
+    version: str
+    api: str = "v1"
+
+
+class Mode(rest.Body, frozen=True, kw_only=True):
+    """Answer to POST /scaler:mode: the mode that stands now."""
+
+    mode: str
+
+
+class Api:
+    """Handlers of the routes. ``look`` yields the present picture of the fleet."""
+
+    def __init__(self, people: People, look: Callable[[], Look], *, is_ready: Callable[[], str]) -> None:
+        self._people = people
+        self._look = look
+        self._is_ready = is_ready
+        self.feed = Feed(size=FEED_SIZE)
+
+    def put(self, event: Event) -> None:
+        """Let event streams send this event."""
+        body = event_body(event)
+        self.feed.put(ServerEvent(id=event.id, kind=body.kind, data=msgspec.json.encode(body)))
+
+    def app(self) -> web.Application:
+        """Return the application with all routes."""
+        made = new_app(self.routes())
+        end_on_shutdown(made, self.feed)
+        return made
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes of the API and of liveness."""
+        return [
+            web.get("/livez", self.livez),
+            web.get("/readyz", self.readyz),
+            web.get(f"{_PREFIX}/version", self.version),
+            web.get(f"{_PREFIX}/fleet", self.fleet),
+            web.get(f"{_PREFIX}/nodes", self.nodes),
+            web.get(f"{_PREFIX}/nodes/{{name}}", self.node),
+            web.post(f"{_PREFIX}/nodes/{{name}}:drain", self.drain),
+            web.post(f"{_PREFIX}/nodes/{{name}}:undrain", self.undrain),
+            web.get(f"{_PREFIX}/operations", self.operations),
+            web.get(f"{_PREFIX}/operations/{{id}}", self.operation),
+            web.get(f"{_PREFIX}/events", self.events),
+            web.post(f"{_PREFIX}/scaler:mode", self.mode),
+        ]
+
+    async def livez(self, request: web.Request) -> web.Response:
+        """Answer: the process turns."""
+        del request
+        return web.Response(text="ok\n")
+
+    async def readyz(self, request: web.Request) -> web.Response:
+        """Answer 200 when decisions are made and can be recorded, 503 with the reason otherwise."""
+        del request
+        if why := self._is_ready():
+            raise Retryable(why)
+        return web.Response(text="ok\n")
+
+    async def version(self, request: web.Request) -> web.Response:
+        """Answer with what runs here."""
+        del request
+        return answer(Version(version=__version__))
+
+    async def fleet(self, request: web.Request) -> web.Response:
+        """Answer with one screen of facts."""
+        del request
+        return answer(self._look().fleet())
+
+    async def nodes(self, request: web.Request) -> web.Response:
+        """Answer with every expected node."""
+        del request
+        return answer(rest.Nodes(nodes=self._look().nodes()))
+
+    async def node(self, request: web.Request) -> web.Response:
+        """Answer with one node."""
+        return answer(self._look().node(_node(request)))
+
+    async def drain(self, request: web.Request) -> web.Response:
+        """Drain a node (202 and the operation), or say what that would do (200 and a preview)."""
+        name = _node(request)
+        body = await read_body(request, DrainRequest)
+        wish = DrainWish(
+            node=name,
+            by=_by(request, body.by),
+            reason=body.reason,
+            for_s=body.for_s,
+            on_deadline=body.on_deadline,
+            request_key=_key(request),
+        )
+        if body.dry_run:
+            hold = self._people.hold(wish, OperationId("preview"))
+            return answer(self._look().preview(name, hold.reason, hold.for_s, hold.on_deadline.value))
+        return answer(operation_body(self._people.drain(wish)), status=202)
+
+    async def undrain(self, request: web.Request) -> web.Response:
+        """Lift holds of a node (202 and the operation)."""
+        name = _node(request)
+        body = await read_body(request, UndrainRequest)
+        operation = self._people.undrain(
+            name, _by(request, body.by), only=HoldId(body.hold) or None, request_key=_key(request)
+        )
+        return answer(operation_body(operation), status=202)
+
+    async def operations(self, request: web.Request) -> web.Response:
+        """Answer with the newest operations; ``?open=1`` = only those without an end."""
+        found = self._people.operations(only_open=request.query.get("open") == "1")
+        return answer(Operations(operations=tuple(operation_body(o) for o in found)))
+
+    async def operation(self, request: web.Request) -> web.Response:
+        """Answer with one operation."""
+        found = self._people.operation(OperationId(request.match_info["id"]))
+        return answer(operation_body(found))
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        """Send events as they come, first those after Last-Event-ID."""
+        return await stream(request, self.feed)
+
+    async def mode(self, request: web.Request) -> web.Response:
+        """Arm or disarm the scaler."""
+        body = await read_body(request, ModeRequest)
+        return answer(Mode(mode=self._people.set_mode(body.mode, _by(request, body.by)).value))
+
+
+def _node(request: web.Request) -> NodeName:
+    """Return the path's node; a name outside the grammar names no node either."""
+    text = request.match_info["name"]
+    if len(text) > _MAX_KEY:
+        raise NotFound(f"node {text[:40]!r}... is in no pool")
+    return parse_node(text)
+
+
+def _by(request: web.Request, given: str) -> str:
+    """Return who asks: the body's word, else the user at the other end of the socket."""
+    return given[:_MAX_KEY] or peer_user(request) or "unknown"
+
+
+def _key(request: web.Request) -> str:
+    key = request.headers.get("Idempotency-Key", "")
+    if len(key) > _MAX_KEY:
+        raise WireInvalid("fields", f"Idempotency-Key is longer than {_MAX_KEY}")
+    return key

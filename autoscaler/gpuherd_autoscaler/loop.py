@@ -1,0 +1,182 @@
+"""The loop: observe, decide, and in enforce mode act; then show what was decided. No decision is made here.
+
+A crash at any step is safe: what was committed is published again by the next run, what was not never was.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import structlog
+
+from gpuherd.bus import Bus
+from gpuherd.names import NodeName
+from gpuherd.ray import RayNode
+from gpuherd_autoscaler import acts
+from gpuherd_autoscaler.book import Book
+from gpuherd_autoscaler.decide import decide
+from gpuherd_autoscaler.inventory import by_name
+from gpuherd_autoscaler.ledger import LedgerFailed, Mode
+from gpuherd_autoscaler.memory import Memory
+from gpuherd_autoscaler.news import News
+from gpuherd_autoscaler.plan import Plan
+from gpuherd_autoscaler.pools import Limits
+from gpuherd_autoscaler.publisher import Publisher
+from gpuherd_autoscaler.snapshot import Snapshot
+from gpuherd_autoscaler.sources import ReadSight
+from gpuherd_autoscaler.summary import summary
+
+log = structlog.get_logger(__name__)
+
+_CONNECTED_FOR_S = 0.5
+"""After the broker took us, what it has retained arrives at once; this long is ample."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """One decision and what it looked at. ``wall`` is wall-clock seconds, ``took_s`` the pure part's time."""
+
+    snapshot: Snapshot
+    plan: Plan
+    mode: Mode
+    wall: float
+    took_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """When the loop turns, in seconds."""
+
+    interval_s: float = 5.0
+    min_gap_s: float = 1.0
+    settle_s: float = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What the loop shows to others."""
+
+    last: Decided | None = None
+    cycles: int = 0
+    ledger_failed: str = ""
+    """Why the last commit failed; empty = it did not."""
+    has_term: bool = False
+    """Whether this run has taken its term, before which nothing is acted on."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Orders changed and refusals, by word."""
+
+
+class Loop:
+    """Give it its parts, then ``run`` it; ``wake`` it on news."""
+
+    def __init__(
+        self,
+        *,
+        book: Book,
+        bus: Bus,
+        publisher: Publisher,
+        read_sight: ReadSight,
+        limits: Limits,
+        pace: Pace | None = None,
+    ) -> None:
+        self._book = book
+        self._bus = bus
+        self._publisher = publisher
+        self._read_sight = read_sight
+        self._limits = limits
+        self._pace = pace or Pace()
+        self._clock = book.clock
+        self._memory = Memory()
+        self._news = News()
+        self._wake = asyncio.Event()
+        self.outcome = Outcome()
+
+    def wake(self) -> None:
+        """Decide again soon."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Turn until cancelled."""
+        await self._settle()
+        while True:
+            started = self._clock.now()
+            await self.cycle()
+            await self._pause(started)
+
+    async def _settle(self) -> None:
+        """Wait until the broker has told what it retains, at most ``settle_s``."""
+        end = self._clock.now() + self._pace.settle_s
+        while not self._bus.is_connected and self._clock.now() < end:
+            await self._clock.sleep_until(min(end, self._clock.now() + 0.1))
+        if self._bus.is_connected:
+            await self._clock.sleep_until(min(end, self._clock.now() + _CONNECTED_FOR_S))
+
+    async def _pause(self, started: float) -> None:
+        """Wait for the next turn: ``interval_s`` after the last, or earlier on news."""
+        await self._clock.sleep_until(started + self._pace.min_gap_s)
+        due = started + self._pace.interval_s
+        async with asyncio.TaskGroup() as group:
+            waits = {
+                group.create_task(self._wake.wait()),
+                group.create_task(self._clock.sleep_until(due)),
+            }
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+        self._wake.clear()
+
+    async def cycle(self) -> None:
+        """Turn once: read the head, decide, act, show."""
+        sight = await self._read_sight()
+        now = self._clock.now()
+        orders = {name: order.serve for name, order in self._book.ledger.orders.items()}
+        snapshot = self._book.inventory.snapshot(cluster=sight, limits=self._limits, orders=orders, now=now)
+        plan, self._memory = decide(snapshot, self._memory, self._limits, now)
+        decided = Decided(
+            snapshot=snapshot,
+            plan=plan,
+            mode=self._book.mode,
+            wall=self._clock.wall(),
+            took_s=self._clock.now() - now,
+        )
+        self._act(decided)
+        self.outcome.last = decided
+        self.outcome.cycles += 1
+        self._show(decided)
+
+    def _act(self, decided: Decided) -> None:
+        """Record and carry out; a disk that refuses stops all acts and is told once."""
+        nodes = decided.snapshot.cluster.value.nodes if decided.snapshot.cluster.value else ()
+        states = {n: s for n in self._book.herd.names if (s := self._book.state(n)) is not None}
+        in_ray: dict[NodeName, RayNode] = by_name(nodes, states)
+        try:
+            took = acts.take_term(self._book, states, is_start=not self.outcome.has_term)
+            self.outcome.has_term = True
+            acts.observe(self._book, in_ray, self._news.notes(decided.snapshot, decided.plan, decided.wall))
+            if self._book.mode is Mode.ENFORCE and not took:
+                changed = acts.carry_out(self._book, decided.plan)
+                self._count("orders", changed)
+        except LedgerFailed as error:
+            if not self.outcome.ledger_failed:
+                log.error("ledger.failed", error=str(error))  # noqa: TRY400  the message says it all
+            self.outcome.ledger_failed = str(error)
+        else:
+            if self.outcome.ledger_failed:
+                log.info("ledger.recovered")
+            self.outcome.ledger_failed = ""
+        for refusal in decided.plan.refusals:
+            self._count(refusal.rule, 1)
+
+    def _count(self, word: str, number: int) -> None:
+        self.outcome.counts[word] = self.outcome.counts.get(word, 0) + number
+
+    def _show(self, decided: Decided) -> None:
+        now = self._clock.now()
+        if not self.outcome.has_term:
+            return
+        self._publisher.offer_lagging(self._book.herd.names, self._book.inventory, now=now)
+        self._publisher.tell_roster(self._book.herd.names)
+        self._publisher.tell_state(
+            mode=self._book.mode.value,
+            decision=summary(decided.plan),
+            wall=decided.wall,
+        )
