@@ -5,12 +5,13 @@ here is waited for by anything that keeps the node healthy.
 """
 
 import asyncio
+import contextlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from gpuherd import holds
-from gpuherd.bus import Bus, Message
+from gpuherd.bus import Bus, Message, Presence
 from gpuherd.errors import HerdError, WireInvalid
 from gpuherd.holds import Hold, HoldKind
 from gpuherd.names import HoldId
@@ -89,10 +90,10 @@ class Herald:
         bus.subscribe(topics.cluster_wide(identity.cluster, "mode"), self._mode)
         bus.on_connect(self._connected)
 
-    def will(self, connection: int) -> tuple[str, bytes]:
-        """Return topic and payload of the last will of the ``connection``-th connection of this run."""
+    def presence(self, connection: int) -> Presence:
+        """Return the last will of the ``connection``-th try of this run; ``here`` waits for the name."""
         self._connections = connection
-        return self._topic("online"), encode(self._online(is_online=False))
+        return Presence(topic=self._topic("online"), here=b"", will=encode(self._online(is_online=False)))
 
     def tell(self, kind: str, reason: str) -> None:
         """Log that something happened, and publish it once."""
@@ -185,7 +186,11 @@ class Herald:
 
     def _claim(self, message: Message) -> None:
         event = self._decoded(message, Event)
-        if event is not None and event.reason != self._identity.host and self.name.standing is Standing.SETTLED:
+        if (
+            event is not None
+            and event.reason != self._identity.host
+            and self.name.standing is Standing.SETTLED
+        ):
             log.warning("name.claimed", host=event.reason)
             self._say_online()
 
@@ -280,10 +285,8 @@ class Herald:
             return
         self._witnessed_at = now
         if self._versions is None:
-            try:
+            with contextlib.suppress(JoinFailed):
                 self._versions = self._raylets.versions()
-            except JoinFailed:
-                pass
         raylet = self._steward.memory.raylet
         probe = self._steward.health().snapshot.probe
         read = [g.pids for g in probe.gpus] if probe else []

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from gpuherd import holds, slots
-from gpuherd.health import Action
+from gpuherd.health import Action, Severity
 from gpuherd.holds import Hold, HoldKind, OnDeadline
 from gpuherd.names import HoldId, PoolName, RayNodeId
 from gpuherd.phases import Phase
@@ -39,7 +39,7 @@ _KIND_OF_ACTION: Final = {
 
 def step(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Step:
     """Return the next act, with the memory to store before it and the station after it."""
-    memory, news = _with_health_hold(memory, facts)
+    memory, news = _with_health_hold(msgspec.structs.replace(memory, latched=facts.latched), facts)
     if station.under_way is not None:
         return Step(station=station, memory=memory, news=news)
     made = _PHASES[station.phase](station, memory, facts, rules)
@@ -54,8 +54,13 @@ def wants_to_serve(memory: NodeMemory, rules: Rules) -> bool | None:
 
 
 def _with_health_hold(memory: NodeMemory, facts: Facts) -> tuple[NodeMemory, tuple[tuple[str, str], ...]]:
-    """Keep one hold of health that is as strong as the verdict; the fleet's observe mode ends it."""
+    """Keep one hold of health that is as strong as the verdict; the fleet's observe mode ends it.
+
+    While health is unknown nothing changes: right after a start a held node must not be let go.
+    """
     mine = tuple(h for h in memory.holds if h.owner == holds.HEALTH)
+    if facts.verdict.severity is Severity.UNKNOWN:
+        return memory, ()
     kind = None if memory.fleet_observes else _KIND_OF_ACTION.get(facts.verdict.action)
     if kind is None:
         if not mine:

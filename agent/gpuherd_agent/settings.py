@@ -2,34 +2,33 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
+from gpuherd.broker_settings import BrokerSettings
 from gpuherd.names import ClusterName, NameInvalid, NodeName, PoolName, parse_name
-from gpuherd.settings import Secret
 from gpuherd_agent.actuators.ray_settings import RaySettings
+from gpuherd_agent.sensors.probe import ProbeSettings
+
+_DEFAULT_POOL: Final = PoolName("default")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuSettings:
+class GpuSettings(ProbeSettings):
     """``[gpu]``."""
 
     declared: int
     """How many GPUs this host is meant to have. Fewer counted ones keep the node out of Ray and say so;
     Ray itself would believe any number."""
-    backend: str = "nvml"
-    """Entry point of group ``gpuherd.gpu_backends`` that reads the GPUs in the probe child."""
     period_s: float = 1.0
     """One probe cycle each. Longer finds a lost GPU later; much shorter only costs CPU."""
     confirm_s: float = 0.25
     """Pause before the next cycle while a finding waits for its confirmation; at most ``period_s``."""
-    deadline_s: float = 5.0
-    """How long the driver may take for one cycle before it counts as hung."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what makes these values unusable."""
         if not 0 <= self.declared <= 64:  # noqa: PLR2004  more GPUs than any host has
             yield "declared", f"{self.declared} is outside 0 to 64"
-        for key in ("period_s", "confirm_s", "deadline_s"):
+        for key in ("period_s", "confirm_s", "deadline_s", "start_deadline_s", "backoff_s"):
             if getattr(self, key) <= 0:
                 yield key, "must be above 0"
         if self.confirm_s > self.period_s:
@@ -54,19 +53,6 @@ class HeadSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
-    """``[broker]``."""
-
-    url: str = "mqtt://127.0.0.1:1883"
-    """``mqtt://host:port`` of the cluster's one broker."""
-    username: str = ""
-    password: Secret | None = None
-    reconnect_first_s: float = 10.0
-    """A lost connection is tried again within this time, at random, so that a fleet does not stampede."""
-    reconnect_cap_s: float = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
     """``[http]``."""
 
@@ -87,7 +73,7 @@ class AgentSettings:
     cluster: ClusterName
     node: NodeName
     """The host's name in the fleet; unique, and as listed in a pool of the autoscaler."""
-    pool: PoolName = PoolName("default")
+    pool: PoolName = _DEFAULT_POOL
     """Counts only until a desired document names the pool."""
     state_dir: str = "/var/lib/gpuherd"
     """What must outlive a restart. One folder an agent; losing it holds the node until a person looks."""

@@ -5,7 +5,7 @@ Durable knowledge is NodeMemory; this is rebuilt at start from it and from the w
 
 from dataclasses import dataclass, field
 
-from gpuherd.health import Verdict
+from gpuherd.health import Finding, Verdict
 from gpuherd.names import ClusterName, GpuUuid, NodeName, PoolName, RayNodeId
 from gpuherd.phases import Phase
 from gpuherd.ray import RayNode
@@ -40,6 +40,8 @@ class Facts:
     boot_id: str
     fresh_id: RayNodeId
     verdict: Verdict
+    latched: tuple[Finding, ...] = ()
+    """Findings that stand until a person ends them, as the verdict knows them."""
     present: tuple[GpuUuid, ...] = ()
     healthy: tuple[GpuUuid, ...] = ()
     raylet_alive: bool = False

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from gpuherd.errors import HeadUnreachable
-from gpuherd.health import Verdict
+from gpuherd.health import Finding, Verdict
 from gpuherd.names import RayNodeId
 from gpuherd.ray import HeadVersions
 from gpuherd.shell import logs
@@ -57,6 +57,7 @@ class Health:
 
     snapshot: Snapshot
     verdict: Verdict
+    latched: tuple[Finding, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,6 +112,7 @@ class Steward:
 
     async def run(self) -> None:
         """Find a raylet of ours, then step for ever; cancel to stop. Ray is left as it is."""
+        self._save(self.memory)
         found = await self._doors.raylets.find(self.memory.raylet)
         self.remember(msgspec.structs.replace(self.memory, raylet=found))
         async with asyncio.TaskGroup() as group:
@@ -184,6 +186,7 @@ class Steward:
             boot_id=self._identity.boot_id,
             fresh_id=RayNodeId(f"{self._doors.rng.getrandbits(224):056x}"),
             verdict=health.verdict,
+            latched=health.latched,
             present=tuple(g.uuid for g in listed if g.present),
             healthy=tuple(g.uuid for g in listed if g.healthy),
             raylet_alive=raylet is not None and self._doors.raylets.is_alive(raylet),

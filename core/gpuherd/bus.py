@@ -20,7 +20,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """What one connection says of itself: published retained when it stands, ``will`` when it is lost."""
+    """What one connection says of itself: published retained when it stands, ``will`` when it is lost.
+
+    An empty ``here`` = the program says it by itself, once it knows that it may; then it says its own
+    goodbye too.
+    """
 
     topic: str
     here: bytes

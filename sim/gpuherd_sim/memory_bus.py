@@ -232,7 +232,7 @@ class MemoryBus:
         own = () if presence is None else (presence.topic,)
         for pattern in dict.fromkeys((*own, *(pattern for pattern, _ in self._subscriptions))):
             self._broker.subscribe(session, pattern)
-        if presence is not None:
+        if presence is not None and presence.here:
             self._kept[presence.topic] = presence.here
         for topic, payload in self._kept.items():
             self._send(topic, payload, retain=True)
@@ -255,7 +255,7 @@ class MemoryBus:
         if self._session is not session:
             return
         here = session.presence
-        if here is not None and message.topic == here.topic and message.payload in self._wills:
+        if here is not None and here.here and message.topic == here.topic and message.payload in self._wills:
             self.keep(here.topic, here.here)
         for pattern, receive in tuple(self._subscriptions):
             if matches(pattern, message.topic):

@@ -64,5 +64,7 @@ def reference(name: str) -> str:
 
     entries = {entry.name: entry.value for entry in entry_points(group=GROUP)}
     if name not in entries:
-        raise BackendUnknown(f"no GPU backend {name!r}; installed are: {', '.join(sorted(entries)) or 'none'}")
+        raise BackendUnknown(
+            f"no GPU backend {name!r}; installed are: {', '.join(sorted(entries)) or 'none'}"
+        )
     return entries[name]

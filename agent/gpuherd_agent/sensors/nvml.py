@@ -134,7 +134,9 @@ class NvmlBackend:
                 self._fixed[gpu] = fixed
         core = calls.value("core_celsius", lambda: _core_celsius(handle))
         total, used, reserved = calls.value("memory", lambda: _memory(handle)) or (None, None, None)
-        utilisation = calls.value("utilisation_ratio", lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+        utilisation = calls.value(
+            "utilisation_ratio", lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
+        )
         milliwatts = calls.value("power_watts", lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
         margin = calls.value("margin_celsius", lambda: pynvml.nvmlDeviceGetMarginTemperature(handle))
         offset = fixed.slowdown_offset_celsius
@@ -172,7 +174,9 @@ def _read_fixed(calls: _Calls, handle: Handle) -> _Fixed:
         slowdown_celsius=calls.value("slowdown_celsius", lambda: _threshold(handle, _SLOWDOWN)),
         shutdown_celsius=calls.value("shutdown_celsius", lambda: _threshold(handle, _SHUTDOWN)),
         memory_max_celsius=calls.value("memory_max_celsius", lambda: _threshold(handle, _MEMORY_MAX)),
-        slowdown_offset_celsius=calls.value("slowdown_offset", lambda: _field(handle, _FIELD_SLOWDOWN_TLIMIT)),
+        slowdown_offset_celsius=calls.value(
+            "slowdown_offset", lambda: _field(handle, _FIELD_SLOWDOWN_TLIMIT)
+        ),
     )
 
 

@@ -161,7 +161,7 @@ class MqttBus:
             if any(is_refused(code) for code in granted):
                 log.error("broker.subscription_refused", pattern=pattern, client_id=self._client_id)
         self._here = presence
-        if presence is not None:
+        if presence is not None and presence.here:
             self._outbox.keep(presence.topic, presence.here)
         self._outbox.connected()
         await self._drain(client)
@@ -196,9 +196,10 @@ class MqttBus:
 
     def _hand_out(self, message: aiomqtt.Message, payload: bytes) -> None:
         topic = message.topic.value
-        if self._here is not None and topic == self._here.topic and payload in self._wills:
+        here = self._here
+        if here is not None and here.here and topic == here.topic and payload in self._wills:
             # The broker noticed an old session's end only now and published its will over our word.
-            self.keep(topic, self._here.here)
+            self.keep(topic, here.here)
         handed = Message(topic=topic, payload=payload, retained=message.retain)
         loop = asyncio.get_running_loop()
         for pattern, receive in self._receivers:
@@ -210,7 +211,7 @@ class MqttBus:
         with contextlib.suppress(aiomqtt.MqttError, TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
                 await self._drain(client)
-                if presence is not None:
+                if presence is not None and presence.here:
                     await client.publish(presence.topic, presence.will, qos=QOS, retain=True)
 
     def _log(self, error: BaseException | None, *, now: float) -> None:
