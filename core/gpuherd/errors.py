@@ -47,3 +47,7 @@ class WireInvalid(HerdError):
 
 class HeadUnreachable(Retryable):
     """Ray's head did not answer in time; whether it acted on the call is unknown."""
+
+
+class TokenRefused(HeadUnreachable):
+    """Ray's head answers, and refuses our token; nothing was done. Mend the token or the mode, then retry."""

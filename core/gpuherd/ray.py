@@ -93,12 +93,16 @@ class Gang:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSight:
-    """One reading of the whole cluster. An empty ``pending`` is fresh evidence of no demand."""
+    """One reading of the whole cluster. An empty ``pending`` is fresh evidence of no demand.
+
+    ``requested`` is what a user asked the cluster to have room for (``request_resources()``), busy or not.
+    """
 
     session: str
     nodes: tuple[RayNode, ...] = ()
     pending: tuple[Shape, ...] = ()
     gangs: tuple[Gang, ...] = ()
+    requested: tuple[Shape, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ A slot is held by the newest of its create-once keys ``…/drain/<pool>/<k>/<n>`
 store unless that key is marked released. This module only chooses; the store's atomic create decides.
 """
 
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,23 +65,38 @@ def parse_key(text: str) -> Slot | None:
     return Slot(k=int(k), n=int(n)) if k.isdecimal() and n.isdecimal() else None
 
 
+def newest(keys: Iterable[Slot]) -> tuple[Slot, ...]:
+    """Return the newest use of every slot, by slot: only their values matter to ``choose``."""
+    found: dict[int, int] = {}
+    for slot in keys:
+        found[slot.k] = max(slot.n, found.get(slot.k, 0))
+    return tuple(Slot(k=k, n=n) for k, n in sorted(found.items()))
+
+
+def held(keys: Mapping[Slot, str]) -> dict[Slot, NodeName]:
+    """Return the slots that are held and by whom, lowest first."""
+    return {slot: NodeName(keys[slot]) for slot in newest(keys) if keys[slot] != RELEASED}
+
+
 def choose(keys: Mapping[Slot, str], node: NodeName, size: int) -> Held | Free | Full:
     """Return the slot that ``node`` holds, else one to try, else who holds them all.
 
-    ``keys`` maps every slot key of the pool to its value: a node's name, or RELEASED. Slots at or
-    above ``size`` count as used while they are held, so a pool that shrank does not gain slots.
+    ``keys`` maps slot keys of the pool to their values: a node's name, or RELEASED; uses older than the
+    newest of a slot may be left out. Slots at or above ``size`` count as used while they are held, so a
+    pool that shrank does not gain slots.
+
+    Only as many of the lowest free slots are offered as the budget has left: whoever reads the same and
+    wins too can then not push the sum above ``size``. Among them the node's name picks, so that many
+    nodes falling sick at once do not all fight for the lowest.
     """
-    newest: dict[int, int] = {}
-    for slot in keys:
-        newest[slot.k] = max(slot.n, newest.get(slot.k, 0))
-    holders = {
-        k: NodeName(keys[Slot(k=k, n=n)]) for k, n in newest.items() if keys[Slot(k=k, n=n)] != RELEASED
-    }
-    for k, holder in sorted(holders.items()):
+    latest = {slot.k: slot.n for slot in newest(keys)}
+    holders = held(keys)
+    for slot, holder in holders.items():
         if holder == node:
-            return Held(slot=Slot(k=k, n=newest[k]))
-    beyond = sum(1 for k in holders if k >= size)
-    for k in range(size - beyond):
-        if k not in holders:
-            return Free(slot=Slot(k=k, n=newest.get(k, 0) + 1))
-    return Full(holders=tuple(holders[k] for k in sorted(holders)))
+            return Held(slot=slot)
+    taken = {slot.k for slot in holders}
+    free = [k for k in range(size) if k not in taken][: max(0, size - len(holders))]
+    if not free:
+        return Full(holders=tuple(holders.values()))
+    k = free[zlib.crc32(node.encode()) % len(free)]
+    return Free(slot=Slot(k=k, n=latest.get(k, 0) + 1))
