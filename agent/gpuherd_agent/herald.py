@@ -61,6 +61,7 @@ class Herald:
     def __init__(self, *, identity: Identity, rules: Rules, bus: Bus, sources: Sources) -> None:
         """Subscribe to the node's own topics; nothing is published before ``run``."""
         self.dropped: Counter[str] = Counter()
+        self.desired_refused: Counter[str] = Counter()
         self.refused: RefusedDesired | None = None
         self.name = Namesake(host=identity.host)
         self._identity = identity
@@ -220,7 +221,7 @@ class Herald:
     def _obey(self, payload: bytes) -> None:
         obeyed = receive_desired(self._steward.memory, payload, self._identity)
         if obeyed.refused is not None:
-            self.dropped[obeyed.refused.why] += 1
+            self.desired_refused[obeyed.refused.why] += 1
             if obeyed.refused != self.refused:
                 log.warning("desired.refused", why=obeyed.refused.why, term=obeyed.refused.term)
             self.refused = obeyed.refused

@@ -86,7 +86,7 @@ class Steward:
         """``health`` is read at each step; ``tell`` gets (kind, reason) of everything that happens."""
         self.memory: NodeMemory = msgspec.structs.replace(doors.store.load(), epoch=identity.epoch)
         self.station = Station(since=doors.clock.now())
-        self.steps_total = 0
+        self.stepped_at = doors.clock.now()
         self._identity = identity
         self._rules = rules
         self._doors = doors
@@ -132,8 +132,8 @@ class Steward:
 
     def _step(self, group: asyncio.TaskGroup) -> bool:
         """Make one step; True = something changed, so that another may follow at once."""
-        self.steps_total += 1
         facts = self._facts()
+        self.stepped_at = facts.now
         if not self._outcomes:
             return self._adopt(policy.step(self.station, self.memory, facts, self._rules), group)
         act, outcome = self._outcomes[0]

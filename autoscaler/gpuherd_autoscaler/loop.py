@@ -6,11 +6,10 @@ A crash at any step is safe: what was committed is published again by the next r
 import asyncio
 from dataclasses import dataclass, field
 
-import structlog
-
 from gpuherd.bus import Bus
 from gpuherd.names import NodeName
 from gpuherd.ray import RayNode
+from gpuherd.shell import logs
 from gpuherd_autoscaler import acts
 from gpuherd_autoscaler.book import Book
 from gpuherd_autoscaler.decide import decide
@@ -25,7 +24,7 @@ from gpuherd_autoscaler.snapshot import Snapshot
 from gpuherd_autoscaler.sources import ReadSight
 from gpuherd_autoscaler.summary import summary
 
-log = structlog.get_logger(__name__)
+log = logs.get("gpuherd.autoscaler")
 
 _CONNECTED_FOR_S = 0.5
 """After the broker took us, what it has retained arrives at once; this long is ample."""

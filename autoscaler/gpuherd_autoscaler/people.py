@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpuherd import holds
-from gpuherd.errors import NotFound, Refused
+from gpuherd.errors import Conflict, NotFound, Refused
 from gpuherd.holds import Hold, OnDeadline
 from gpuherd.names import HoldId, NodeName, OperationId
 from gpuherd_autoscaler import orders
@@ -13,10 +13,6 @@ from gpuherd_autoscaler.ledger import Change, Mode, Note, Operation, OperationKi
 from gpuherd_autoscaler.operations import TIMEOUT_S
 
 MAX_FOR_S: Final = 30 * 86_400.0
-
-
-class Conflict(Refused):
-    """The request key was used for another request before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

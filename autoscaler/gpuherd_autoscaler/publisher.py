@@ -6,10 +6,9 @@ Nothing is decided here, and the ledger is the only way in: what was not committ
 from collections.abc import Sequence
 from typing import Final
 
-import structlog
-
 from gpuherd.bus import Bus
 from gpuherd.names import ClusterName, NodeName
+from gpuherd.shell import logs
 from gpuherd.wire import topics
 from gpuherd.wire.codec import encode
 from gpuherd.wire.documents import Roster, ScalerState
@@ -17,7 +16,7 @@ from gpuherd_autoscaler.inventory import Inventory
 from gpuherd_autoscaler.ledger import Ledger
 from gpuherd_autoscaler.orders import has_obeyed
 
-log = structlog.get_logger(__name__)
+log = logs.get("gpuherd.autoscaler")
 
 LAG_S: Final = 10.0
 """How long a node may lag behind its order before the order is published again."""

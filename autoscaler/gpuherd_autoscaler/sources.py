@@ -10,12 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-import structlog
-
 from gpuherd.bus import Bus, Message
 from gpuherd.errors import HeadUnreachable, WireInvalid
 from gpuherd.names import ClusterName, NodeName
 from gpuherd.ray import ClusterSight
+from gpuherd.shell import logs
 from gpuherd.shell.clock import Clock
 from gpuherd.wire import topics
 from gpuherd.wire.codec import decode
@@ -23,7 +22,7 @@ from gpuherd.wire.documents import Online, State
 from gpuherd_autoscaler.inventory import Inventory
 from gpuherd_autoscaler.snapshot import Freshness, Sourced
 
-log = structlog.get_logger(__name__)
+log = logs.get("gpuherd.autoscaler")
 
 ReadHead = Callable[[], Awaitable[ClusterSight]]
 """Read the whole cluster from Ray's head; raises HeadUnreachable."""

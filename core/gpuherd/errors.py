@@ -18,6 +18,10 @@ class Refused(HerdError):
     """The call is understood and will not be carried out; repeating it changes nothing."""
 
 
+class Conflict(Refused):
+    """Another operation on the same thing stands in the way; look at it first."""
+
+
 class NotFound(HerdError):
     """The thing that was named does not exist."""
 

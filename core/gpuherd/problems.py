@@ -2,13 +2,14 @@
 
 from typing import Final
 
-from gpuherd.errors import ConfigInvalid, HerdError, NotFound, Refused, Retryable, WireInvalid
+from gpuherd.errors import ConfigInvalid, Conflict, HerdError, NotFound, Refused, Retryable, WireInvalid
 from gpuherd.names import NameInvalid
 from gpuherd.rest import Problem
 
 #: The first row whose type matches counts, so that a subclass stands above its base.
 _ROWS: Final = (
     (NotFound, 404, "not_found", "Not found"),
+    (Conflict, 409, "conflict", "Conflict"),
     (Refused, 409, "refused", "Refused"),
     (ConfigInvalid, 422, "config", "Settings cannot be used"),
     (WireInvalid, 400, "body", "Body not understood"),

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Final
 
 import aiomqtt
-import structlog
 
 from gpuherd import backoff
 from gpuherd.broker_settings import BrokerSettings
 from gpuherd.bus import Message, Presence, Receive
 from gpuherd.edges import Edge, Fell, Rose
 from gpuherd.outbox import Outbox
+from gpuherd.shell import logs
 from gpuherd.shell.broker_client import QOS, is_refused, require_socket, session
 from gpuherd.shell.broker_failure import Why, leaf, why
 from gpuherd.shell.clock import Clock
@@ -29,7 +29,7 @@ MAX_BYTES: Final = 65_536
 _LEAVE_S: Final = 1.0
 _WILLS_REMEMBERED: Final = 16
 
-log = structlog.get_logger(__name__)
+log = logs.get("gpuherd.broker")
 
 
 class MqttBus:

@@ -1,0 +1,132 @@
+"""The node: all parts of one agent put together, and its life from start to cancellation.
+
+The only module that knows every part; it decides nothing.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from gpuherd import __version__
+from gpuherd.bus import Bus
+from gpuherd.health import Action
+from gpuherd.shell.clock import Clock
+from gpuherd_agent.doors import HeadDoor, HostDoor, Identity, ProbeDoor, RayletDoor
+from gpuherd_agent.exporter import NodeFacts
+from gpuherd_agent.herald import Herald, Sources
+from gpuherd_agent.sensing import Pace, Sensing
+from gpuherd_agent.station import Rules
+from gpuherd_agent.steward import Doors, Steward
+from gpuherd_agent.store import Store
+
+STALLED_S: Final = 15.0
+"""The agent counts as not live when its steward has made no step for this long."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Outside:
+    """Everything that the node touches; real in a daemon, simulated in ``gpuherd_sim``."""
+
+    clock: Clock
+    rng: random.Random
+    probe: ProbeDoor
+    host: HostDoor
+    raylets: RayletDoor
+    heads: HeadDoor
+    store: Store
+
+
+class Node:
+    """One agent. Make it, give ``presence`` to its bus, then ``run`` it."""
+
+    def __init__(self, *, identity: Identity, rules: Rules, declared: int, pace: Pace, outside: Outside) -> None:
+        """``declared`` is how many GPUs the host is meant to have."""
+        clock = outside.clock
+        self._identity = identity
+        self._rules = rules
+        self._outside = outside
+        self._started_at = clock.wall()
+        self._memory = outside.store.load()
+        self._herald: Herald | None = None
+        self.sensing = Sensing(
+            probe=outside.probe,
+            host=outside.host,
+            clock=clock,
+            declared=declared,
+            pace=pace,
+            latched=self._memory.latched,
+        )
+        self.steward = Steward(
+            identity=identity,
+            rules=rules,
+            doors=Doors(
+                clock=clock,
+                rng=outside.rng,
+                raylets=outside.raylets,
+                heads=outside.heads,
+                store=outside.store,
+            ),
+            health=lambda: self.sensing.health,
+            tell=self._tell,
+        )
+
+    def listen(self, bus: Bus, *, was_new: bool) -> Herald:
+        """Let the node speak and listen on this bus; call it once, before ``run``."""
+        sources = Sources(
+            steward=self.steward,
+            raylets=self._outside.raylets,
+            clock=self._outside.clock,
+            was_new=was_new,
+        )
+        self._herald = Herald(identity=self._identity, rules=self._rules, bus=bus, sources=sources)
+        return self._herald
+
+    async def run(self) -> None:
+        """Run until cancelled; raises an exception group with NameTaken when the name is another's.
+
+        The raylet is left as it is: what is running goes on without an agent.
+        """
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.sensing.run(self._looked))
+            group.create_task(self.steward.run())
+            if self._herald is not None:
+                group.create_task(self._herald.run())
+
+    def _looked(self) -> None:
+        self.steward.wake()
+        if self._herald is not None:
+            self._herald.glance()
+
+    def _tell(self, kind: str, reason: str) -> None:
+        if self._herald is not None:
+            self._herald.tell(kind, reason)
+
+    def why_not_live(self) -> str:
+        """Return why a restart of the agent would help, or an empty string."""
+        idle_s = self._outside.clock.now() - self.steward.stepped_at
+        return f"no step for {idle_s:.0f} s" if idle_s > STALLED_S else ""
+
+    def facts(self, bus: Bus) -> NodeFacts:
+        """Return what there is to export: the same object until the next look at the GPUs."""
+        steward, health, herald = self.steward, self.sensing.health, self._herald
+        return NodeFacts(
+            cluster=self._identity.cluster,
+            node=self._identity.node,
+            version=__version__,
+            started_at=self._started_at,
+            snapshot=health.snapshot,
+            verdict=health.verdict,
+            phase=steward.station.phase,
+            holds=steward.memory.holds,
+            serve=bool(steward.memory.orders and steward.memory.orders.serve),
+            wants_drain=bool(steward.station.wants_drain),
+            slot_held=steward.memory.may_hold_slot and health.verdict.action >= Action.CORDON,
+            broker_connected=bus.is_connected,
+            head_reachable=steward.station.head_reachable,
+            ticks_total=self.sensing.ticks_total,
+            tick_late_total=self.sensing.late_total,
+            sample_age_s=self.sensing.sample_age_s(),
+            messages_dropped_by_reason=dict(herald.dropped) if herald else {},
+            desired_refused_by_reason=dict(herald.desired_refused) if herald else {},
+        )

@@ -1,0 +1,197 @@
+"""The daemon: ledger, broker, loop and API put together, and the life cycle that systemd sees.
+
+The only module that knows every part; it decides nothing.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from gpuherd.broker_settings import parse_url
+from gpuherd.errors import ConfigInvalid
+from gpuherd.names import OperationId
+from gpuherd.shell import logs
+from gpuherd.shell.broker import MqttBus
+from gpuherd.shell.clock import SystemClock
+from gpuherd.shell.gcs import Gcs
+from gpuherd.shell.http_listen import Tcp, Unix, serving
+from gpuherd.shell.sd_notify import SdNotify
+from gpuherd_autoscaler.api import FEED_SIZE, Api
+from gpuherd_autoscaler.book import Book, Herd
+from gpuherd_autoscaler.embedded_broker import EmbeddedBroker
+from gpuherd_autoscaler.faces import Look
+from gpuherd_autoscaler.inventory import Inventory
+from gpuherd_autoscaler.ledger import LedgerFailed
+from gpuherd_autoscaler.loop import Loop, Pace
+from gpuherd_autoscaler.people import People
+from gpuherd_autoscaler.publisher import Publisher
+from gpuherd_autoscaler.settings import ScalerSettings
+from gpuherd_autoscaler.sources import Inbox, SightReader
+from gpuherd_autoscaler.sqlite_ledger import SqliteLedger
+
+_WATCHDOG_S: Final = 1.0
+_STALLED_S: Final = 30.0
+
+log = logs.get("gpuherd.autoscaler")
+
+
+class _Ended(Exception):
+    """SIGTERM or SIGINT came."""
+
+
+def run(settings: ScalerSettings) -> int:
+    """Run the autoscaler and return its exit code; raises ConfigInvalid before anything has started."""
+    try:
+        ledger = SqliteLedger(Path(settings.state_dir))
+    except LedgerFailed as error:
+        raise ConfigInvalid({"state_dir": str(error)}) from error
+    try:
+        return asyncio.run(_live(settings, ledger))
+    finally:
+        ledger.close()
+
+
+async def _live(settings: ScalerSettings, ledger: SqliteLedger) -> int:
+    try:
+        async with _broker(settings):
+            await _serve(settings, ledger)
+    except* _Ended:
+        log.info("autoscaler.stopped")
+    return 0
+
+
+async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
+    clock = SystemClock()
+    herd = Herd(cluster=settings.cluster, pools=settings.pool, head=settings.head.addresses)
+    inventory = Inventory()
+    book = Book(
+        ledger,
+        inventory,
+        herd,
+        clock,
+        start_mode=settings.scaler.start_mode,
+        new_id=lambda: OperationId(f"op-{secrets.token_hex(6)}"),
+    )
+    bus = MqttBus(
+        settings.broker,
+        client_id=f"scaler-{settings.cluster}-{secrets.token_hex(4)}",
+        clock=clock,
+        rng=random.Random(),  # noqa: S311  spreads reconnects
+    )
+    publisher = Publisher(bus, ledger, settings.cluster, leader=f"{socket.gethostname()}:{os.getpid()}")
+    async with Gcs(
+        settings.head.addresses[0], token=settings.head.token, timeout_s=settings.head.deadline_s
+    ) as gcs:
+        reader = SightReader(gcs.sight, clock, deadline_s=settings.head.deadline_s)
+        loop = Loop(
+            book=book,
+            bus=bus,
+            publisher=publisher,
+            read_sight=reader.read,
+            limits=settings.limits,
+            pace=_pace(settings),
+        )
+        Inbox(inventory, clock, settings.cluster, on_news=loop.wake).listen(bus)
+        book.on_order(lambda node: publisher.offer(node, now=clock.now()))
+        bus.on_connect(lambda: publisher.offer_all(herd.names, now=clock.now()))
+        api = Api(
+            People(book),
+            lambda: Look(book=book, decided=loop.outcome.last, broker_connected=bus.is_connected),
+            is_ready=lambda: _why_not_ready(loop),
+        )
+        newest = ledger.events(after=0, limit=FEED_SIZE)
+        for event in newest:
+            api.put(event)
+        book.on_event(api.put)
+        async with _listening(settings, api), asyncio.TaskGroup() as group:
+            log.info(
+                "autoscaler.started", cluster=settings.cluster, mode=book.mode.value, nodes=len(herd.names)
+            )
+            group.create_task(_until_told())
+            group.create_task(bus.run())
+            group.create_task(loop.run())
+            group.create_task(_notify(loop))
+
+
+@contextlib.asynccontextmanager
+async def _broker(settings: ScalerSettings) -> AsyncIterator[None]:
+    """Be the broker while the block lasts, when the settings say so."""
+    if not settings.broker.embedded:
+        yield
+        return
+    host, port = parse_url(settings.broker.url)
+    broker = EmbeddedBroker(host=host, port=port)
+    await broker.start()
+    try:
+        yield
+    finally:
+        await broker.stop()
+
+
+@contextlib.asynccontextmanager
+async def _listening(settings: ScalerSettings, api: Api) -> AsyncIterator[None]:
+    """Serve the API on its socket and, when a port is set, liveness on loopback."""
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(
+            serving(api.app(), Unix(path=Path(settings.api.socket), key="api.socket"))
+        )
+        if settings.metrics.port:
+            place = Tcp(host=settings.metrics.host, port=settings.metrics.port, key="metrics.port")
+            await stack.enter_async_context(serving(_page(api), place))
+        yield
+
+
+def _page(api: Api) -> web.Application:
+    page = web.Application()
+    page.add_routes([web.get("/livez", api.livez), web.get("/readyz", api.readyz)])
+    return page
+
+
+def _pace(settings: ScalerSettings) -> Pace:
+    return Pace(
+        interval_s=settings.scaler.interval_s,
+        min_gap_s=min(settings.scaler.min_gap_s, settings.scaler.interval_s),
+        settle_s=settings.scaler.settle_s,
+    )
+
+
+def _why_not_ready(loop: Loop) -> str:
+    if loop.outcome.last is None:
+        return "no decision has been made yet"
+    return loop.outcome.ledger_failed
+
+
+async def _until_told() -> None:
+    """Wait for SIGTERM or SIGINT, then end the group."""
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    await told.wait()
+    SdNotify().stopping()
+    raise _Ended
+
+
+async def _notify(loop: Loop) -> None:
+    """Tell systemd when the first decision was made, and that decisions go on being made."""
+    systemd = SdNotify()
+    clock = SystemClock()
+    said_ready, cycles, moved_at = False, -1, clock.now()
+    while True:
+        if loop.outcome.cycles != cycles:
+            cycles, moved_at = loop.outcome.cycles, clock.now()
+        if not said_ready and loop.outcome.last is not None:
+            systemd.ready()
+            said_ready = True
+        if clock.now() - moved_at < _STALLED_S:
+            systemd.watchdog()
+        await asyncio.sleep(_WATCHDOG_S)
