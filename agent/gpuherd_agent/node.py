@@ -40,7 +40,9 @@ class Outside:
 class Node:
     """One agent. Make it, give ``presence`` to its bus, then ``run`` it."""
 
-    def __init__(self, *, identity: Identity, rules: Rules, declared: int, pace: Pace, outside: Outside) -> None:
+    def __init__(
+        self, *, identity: Identity, rules: Rules, declared: int, pace: Pace, outside: Outside
+    ) -> None:
         """``declared`` is how many GPUs the host is meant to have."""
         clock = outside.clock
         self._identity = identity

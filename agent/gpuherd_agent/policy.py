@@ -154,7 +154,7 @@ def _joining(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -
         return _stop(
             move(station, Event.NOT_ALIVE, facts, "the head never listed the raylet as alive"), memory
         )
-    return _look(station, memory, facts, every_s=LOOK_JOINING_S)
+    return _look(station, memory, facts, rules, every_s=LOOK_JOINING_S)
 
 
 def _member(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Step:
@@ -172,7 +172,7 @@ def _member(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) ->
     station = replace(station, wants_drain="", reason="serving")
     if memory.may_hold_slot and facts.now >= station.not_before:
         return _act(station, memory, Release(head=_head(memory, rules), pool=_pool(memory, rules)))
-    return _look(station, memory, facts, every_s=LOOK_MEMBER_S)
+    return _look(station, memory, facts, rules, every_s=LOOK_MEMBER_S)
 
 
 def _draining(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Step:
@@ -186,24 +186,24 @@ def _draining(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) 
             move(station, Event.NOT_ALIVE, facts, "the head counts the drained raylet as gone"), memory
         )
     if not memory.holds and wants_to_serve(memory, rules) and drain.deadline_boot_s is not None:
-        return _disarm(station, memory, facts, drain)
+        return _disarm(station, memory, facts, rules, drain)
     wished = terms(memory.holds, any_gpu_usable=bool(facts.healthy))
     if memory.holds and wished.rank > drain.rank and facts.now >= station.not_before:
         return _ask_drain(station, memory, facts, rules, wished)
     if drain.deadline_boot_s is not None and facts.boot_s >= drain.deadline_boot_s:
-        return _time_over(station, memory, facts, drain)
+        return _time_over(station, memory, facts, rules, drain)
     if _ray_forgot(station, facts, drain) and (memory.holds or wants_to_serve(memory, rules) is False):
         return _ask_drain(station, memory, facts, rules, wished)
-    return _look(station, memory, facts, every_s=LOOK_DRAINING_S)
+    return _look(station, memory, facts, rules, every_s=LOOK_DRAINING_S)
 
 
-def _disarm(station: Station, memory: NodeMemory, facts: Facts, drain: DrainRecord) -> Step:
+def _disarm(station: Station, memory: NodeMemory, facts: Facts, rules: Rules, drain: DrainRecord) -> Step:
     """The last hold was lifted: our deadline goes first. Ray has no un-drain; the node rejoins when empty."""
     disarmed = msgspec.structs.replace(drain, deadline_boot_s=None)
     reason = "no longer to be drained: no deadline; it rejoins when its work has ended"
     act = Drain(
         order=DrainOrder(
-            head=memory.raylet.head if memory.raylet else "",
+            head=(memory.raylet.head if memory.raylet else "") or _head(memory, rules),
             node_id=RayNodeId(drain.node_id),
             reason=drain.reason,
             message=reason,
@@ -217,13 +217,13 @@ def _disarm(station: Station, memory: NodeMemory, facts: Facts, drain: DrainReco
     )
 
 
-def _time_over(station: Station, memory: NodeMemory, facts: Facts, drain: DrainRecord) -> Step:
+def _time_over(station: Station, memory: NodeMemory, facts: Facts, rules: Rules, drain: DrainRecord) -> Step:
     if drain.on_deadline is OnDeadline.STOP:
         return _stop(
             move(station, Event.TIME_OVER, facts, f"deadline passed, stopped: {drain.message}"), memory
         )
     if station.overdue:
-        return _look(station, memory, facts, every_s=LOOK_DRAINING_S)
+        return _look(station, memory, facts, rules, every_s=LOOK_DRAINING_S)
     reason = f"deadline passed, work still runs, waiting: {drain.message}"
     return Step(
         station=replace(station, overdue=True, reason=reason),
@@ -277,11 +277,11 @@ def _ask_drain(station: Station, memory: NodeMemory, facts: Facts, rules: Rules,
     return _act(station, changed, Drain(order=order))
 
 
-def _look(station: Station, memory: NodeMemory, facts: Facts, *, every_s: float) -> Step:
+def _look(station: Station, memory: NodeMemory, facts: Facts, rules: Rules, *, every_s: float) -> Step:
     raylet = memory.raylet
     if raylet is None or facts.now - station.looked_at < every_s:
         return Step(station=station, memory=memory)
-    return _act(station, memory, Look(head=raylet.head, node_id=raylet.node_id))
+    return _act(station, memory, Look(head=raylet.head or _head(memory, rules), node_id=raylet.node_id))
 
 
 def _stop(station: Station, memory: NodeMemory) -> Step:

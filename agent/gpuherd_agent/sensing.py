@@ -1,14 +1,15 @@
-"""Sensing: reads, judges, and keeps what is known of the node's health. The shell around rules and verdict."""
+"""Sensing: reads, judges, keeps what is known of the node's health. The shell around rules and verdict."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuherd.health import Finding, Verdict
 from gpuherd.shell.clock import Clock
 from gpuherd_agent.doors import HostDoor, ProbeDoor
-from gpuherd_agent.readings import Snapshot
+from gpuherd_agent.readings import HostReading, ProbeOutcome, Snapshot
+from gpuherd_agent.sightings import Sightings
 from gpuherd_agent.steward import Health
+from gpuherd_agent.verdict import Judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,48 @@ class Sensing:
         self._clock = clock
         self._declared = declared
         self._pace = pace
+        self._sightings = Sightings()
+        self._judge = Judge(latched=latched)
+        self._sampled_at: float | None = None
         self.ticks_total = 0
         self.late_total = 0
         self.health = Health(
             snapshot=Snapshot(at=clock.now(), declared=declared), verdict=Verdict(), latched=latched
         )
+
+    async def run(self, looked: Callable[[], None]) -> None:
+        """Look until cancelled, and call ``looked`` after each look.
+
+        A slow look is skipped over, never doubled: the next one starts a whole period after the present.
+        """
+        due = self._clock.now()
+        while True:
+            await self._look()
+            looked()
+            due += self._pace.confirm_s if self._judge.pending else self._pace.period_s
+            now = self._clock.now()
+            if now > due:
+                self.late_total += 1
+                due = now
+            await self._clock.sleep_until(due)
+
+    async def _look(self) -> None:
+        probe = await self._probe.read()
+        now = self._clock.now()
+        snapshot = self._sightings.take(probe=probe, host=self._read_host(), declared=self._declared, now=now)
+        if probe.outcome is ProbeOutcome.OK:
+            self._sampled_at = now
+        self.ticks_total += 1
+        self.health = Health(
+            snapshot=snapshot, verdict=self._judge.step(snapshot), latched=self._judge.latched
+        )
+
+    def _read_host(self) -> HostReading | None:
+        try:
+            return self._host.read()
+        except OSError:
+            return None
+
+    def sample_age_s(self) -> float | None:
+        """Return how old the last good reading of the GPUs is, None before the first."""
+        return None if self._sampled_at is None else self._clock.now() - self._sampled_at

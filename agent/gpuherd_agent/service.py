@@ -17,6 +17,7 @@ from gpuherd.shell.clock import SystemClock
 from gpuherd.shell.http_listen import Tcp, serving
 from gpuherd.shell.sd_notify import SdNotify
 from gpuherd_agent.actuators.head import HeadHelper
+from gpuherd_agent.actuators.ray_command import Owner
 from gpuherd_agent.actuators.raylet import RayChild
 from gpuherd_agent.doors import Identity
 from gpuherd_agent.herald import Herald, NameTaken
@@ -36,7 +37,7 @@ _NOTIFY_S: Final = 1.0
 log = logs.get("gpuherd.agent")
 
 
-class _Ended(Exception):  # noqa: N818  an order, not an error
+class _Ended(Exception):
     """SIGTERM or SIGINT came."""
 
 
@@ -53,14 +54,15 @@ def run(settings: AgentSettings) -> int:
 
 
 async def _live(settings: AgentSettings, store: Store) -> int:
+    code = 0
     try:
         await _serve(settings, store)
     except* _Ended:
         log.info("agent.stopped")
     except* NameTaken as group:
         log.error("name.taken", error=str(group.exceptions[0]))  # noqa: TRY400  an expected refusal
-        return EX_CONFIG
-    return 0
+        code = EX_CONFIG
+    return code
 
 
 async def _serve(settings: AgentSettings, store: Store) -> None:
@@ -109,8 +111,12 @@ async def _outside(
             rng=rng,
             probe=probe,
             host=HostSensor(clock, disk=Path(settings.ray.temp_dir or "/")),
-            raylets=RayChild(settings.ray, node=settings.node, log_folder=Path(settings.state_dir)),
-            heads=HeadHelper(settings.ray, cluster=settings.cluster, node=settings.node),
+            raylets=RayChild(settings.ray, _owner(settings), log=Path(settings.state_dir) / "ray-start.log"),
+            heads=HeadHelper(
+                cluster=settings.cluster,
+                node=settings.node,
+                token_path=settings.ray.token_path if settings.ray.auth_mode == "token" else "",
+            ),
             store=store,
         )
     finally:
@@ -127,6 +133,11 @@ def _identity(settings: AgentSettings, *, epoch: int) -> Identity:
         host=f"{socket.gethostname()} (state in {state_dir})",
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
     )
+
+
+def _owner(settings: AgentSettings) -> Owner:
+    state_dir = str(Path(settings.state_dir).resolve())
+    return Owner(cluster=settings.cluster, node=settings.node, pool=settings.pool, agent=state_dir)
 
 
 def _rules(settings: AgentSettings) -> Rules:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpuherd.shell.gcs import Gcs
-
+from gpuherd.settings import Secret
 from gpuherd.shell.clock import SystemClock
+from gpuherd.shell.gcs import Gcs
 from gpuherd_sim.demo import stage as staging
 from gpuherd_sim.demo.narrator import Narrator
 from gpuherd_sim.demo.processes import Crew, end_marked
@@ -65,7 +65,7 @@ def play(*, report: Path | None, keep: bool) -> int:
 
 async def _play(stage: Stage, crew: Crew, story: Story, narrator: Narrator, report: Path | None) -> int:
     clock = SystemClock()
-    async with Gcs(stage.head, token=stage.token.read_text().strip()) as gcs:
+    async with Gcs(stage.head, token=Secret(stage.token.read_text().strip())) as gcs:
         run = Play(stage=stage, crew=crew, story=story, narrator=narrator, clock=clock, gcs=gcs)
         try:
             await run.run()
