@@ -53,6 +53,12 @@ class Crew:
                 start_new_session=True,
             )
 
+    def stop(self, name: str) -> None:
+        """Ask one to end by SIGTERM and wait for it; raises TimeoutExpired when it does not in time."""
+        process = self._running.pop(name)
+        process.terminate()
+        process.wait(_TERM_S)
+
     def fallen(self, *, may_end: Sequence[str] = ()) -> Fallen | None:
         """Return the first process that has ended; those in ``may_end`` may do so with status 0."""
         for name, process in self._running.items():
