@@ -114,7 +114,7 @@ class FakeProbe:
             core_celsius=50.0,
             slowdown_celsius=90.0,
             shutdown_celsius=95.0,
-            used_bytes=_GIB,
+            used_bytes=0,
             total_bytes=80 * _GIB,
             ecc_uncorrected_volatile_total=0,
             ecc_uncorrected_aggregate_total=0,
