@@ -8,7 +8,7 @@ from gpuherd.wire.documents import Gpu, Observed, RefusedDesired, State, Version
 from gpuherd_agent.doors import Identity
 from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.policy import wants_to_serve
-from gpuherd_agent.readings import Snapshot
+from gpuherd_agent.readings import NvmlCode, Snapshot
 from gpuherd_agent.station import Rules, Station
 
 
@@ -31,7 +31,8 @@ class Told:
 
 def gpus(snapshot: Snapshot, verdict: Verdict) -> tuple[Gpu, ...]:
     """Return every GPU ever seen since the start; a lost one stays, as not present and not healthy."""
-    present = {g.gpu for g in snapshot.probe.gpus} if snapshot.probe else set()
+    read = snapshot.probe.gpus if snapshot.probe else ()
+    present = {g.gpu for g in read if NvmlCode.GPU_IS_LOST not in g.errors.values()}
     worst: dict[str, str] = {}
     for finding in verdict.findings:
         if finding.gpu is not None and finding.action >= Action.CORDON:

@@ -71,7 +71,7 @@ class FakeProbe:
         self._deadline_s = deadline_s
         self._cycle_s = cycle_s
         self._child_died = False
-        self._stuck_children = 0
+        self._missed = 0
 
     async def read(self) -> ProbeReading:
         """Return one cycle."""
@@ -81,7 +81,11 @@ class FakeProbe:
             return ProbeReading(outcome=ProbeOutcome.CHILD_DIED)
         if gpus.is_hung:
             await asyncio.sleep(self._deadline_s)
-            return ProbeReading(outcome=ProbeOutcome.DEADLINE, duration_s=self._deadline_s)
+            self._missed += 1
+            return ProbeReading(
+                outcome=ProbeOutcome.DEADLINE, duration_s=self._deadline_s, missed=self._missed
+            )
+        self._missed = 0
         await asyncio.sleep(self._cycle_s)
         if gpus.no_driver:
             return ProbeReading(outcome=ProbeOutcome.NO_DRIVER, code=NvmlCode.DRIVER_NOT_LOADED)

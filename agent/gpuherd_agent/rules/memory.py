@@ -1,0 +1,54 @@
+"""GPU memory: held by nobody, or less of it than there was. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gpuherd.health import Action, Finding, Repair, Severity
+from gpuherd_agent.readings import Snapshot
+
+LEAKED: Final = "memory_leaked"
+SHRUNK: Final = "memory_shrunk"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Keys under ``[rules.memory]``."""
+
+    leaked_bytes: int = 2**30
+    """Memory in use without any process that is borne. Lower raises it for the driver's own use."""
+    shrunk_ratio: float = 0.99
+    """Share of its first reading that the memory must keep."""
+
+
+def judge_leaked(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
+    """Yield a finding for each GPU with much memory in use and no process; unknown processes = silent."""
+    for gpu in snapshot.probe.gpus if snapshot.probe else ():
+        if gpu.used_bytes is None or gpu.pids != () or gpu.used_bytes <= limits.leaked_bytes:
+            continue
+        yield Finding(
+            rule=LEAKED,
+            severity=Severity.DEGRADED,
+            action=Action.CORDON,
+            repair=Repair.RESET_GPU,
+            reason=f"{gpu.used_bytes / 2**30:.1f} GiB in use on GPU {gpu.gpu} and no process holds it",
+            gpu=gpu.gpu,
+            evidence={"used_bytes": gpu.used_bytes},
+        )
+
+
+def judge_shrunk(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
+    """Yield a finding for each GPU that has less memory than when it was first seen."""
+    for gpu in snapshot.probe.gpus if snapshot.probe else ():
+        first = snapshot.total_bytes_baseline.get(gpu.gpu)
+        if gpu.total_bytes is None or first is None or gpu.total_bytes >= first * limits.shrunk_ratio:
+            continue
+        yield Finding(
+            rule=SHRUNK,
+            severity=Severity.DEGRADED,
+            action=Action.CORDON,
+            repair=Repair.INSPECT,
+            reason=f"GPU {gpu.gpu} has {gpu.total_bytes} bytes of memory, and had {first}",
+            gpu=gpu.gpu,
+            evidence={"total_bytes": gpu.total_bytes, "first_bytes": first},
+        )
