@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import ray
-
 from gpuherd.errors import HeadUnreachable
 from gpuherd.names import NodeName
 from gpuherd.ray import RayNode
@@ -63,6 +61,8 @@ async def member(gcs: Gcs, name: NodeName, *, other_than: str = "") -> RayNode:
 
 async def one_run(stage: Stage, crew: Crew, gcs: Gcs, sick_id: str) -> tuple[float, bool]:
     """Break the GPU, and return (seconds to the accepted drain, whether a later task ran elsewhere)."""
+    import ray  # noqa: PLC0415  see measure
+
     log = stage.folder / "logs" / f"{SICK}.log"
     where = ray.remote(num_gpus=1, num_cpus=0)(lambda: ray.get_runtime_context().get_node_id())
     began = time.monotonic()
@@ -86,6 +86,10 @@ async def restore(stage: Stage, crew: Crew, gcs: Gcs, sick_id: str) -> None:
 
 async def measure(stage: Stage, crew: Crew, runs: int) -> tuple[list[float], int]:
     """Return the times of all runs, and in how many the later tasks ran elsewhere."""
+    # This process is the driver. Ray reads its token's place when it is imported, so not before now.
+    os.environ.update({k: v for k, v in stage.environment().items() if k.startswith("RAY_")})
+    import ray  # noqa: PLC0415
+
     crew.start("head", head_command(stage), stage.environment())
     token = Secret(stage.token.read_text("utf-8").strip())
     took: list[float] = []
@@ -113,8 +117,6 @@ def main() -> None:
     runs = parser.parse_args().runs
     stage = set_up()
     crew = Crew(stage.folder)
-    # The driver is this process: it needs Ray's token.
-    os.environ.update({k: v for k, v in stage.environment().items() if k.startswith("RAY_")})
     try:
         took, elsewhere = asyncio.run(measure(stage, crew, runs))
     finally:

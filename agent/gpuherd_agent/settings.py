@@ -7,7 +7,7 @@ from typing import Final, Literal
 from gpuherd.broker_settings import BrokerSettings
 from gpuherd.names import ClusterName, NameInvalid, NodeName, PoolName, parse_name
 from gpuherd_agent.actuators.ray_settings import RaySettings
-from gpuherd_agent.sensors.probe import ProbeSettings
+from gpuherd_agent.sensors.probe_settings import ProbeSettings
 
 _DEFAULT_POOL: Final = PoolName("default")
 

@@ -7,46 +7,20 @@ when a child is given up and when a new one is tried; it judges no reading.
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from gpuherd.shell.clock import Clock
 from gpuherd_agent.readings import ProbeOutcome, ProbeReading
 from gpuherd_agent.sensors.backend import reference
 from gpuherd_agent.sensors.child import ChildGone, ProbeChild, command
+from gpuherd_agent.sensors.probe_settings import ProbeSettings
 
 MAX_STUCK: Final = 3
 """No new child is started beside this many that cannot be ended: each holds memory and driver state."""
 
 TERM_GRACE_S: Final = 2.0
 """A child that outlives SIGTERM by this long counts as stuck."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeSettings:
-    """Keys under ``[gpu.probe]``."""
-
-    backend: str = "nvml"
-    """Entry point of the group ``gpuherd.gpu_backends``."""
-
-    deadline_s: float = 5.0
-    """How long one cycle may take before the driver counts as hung.
-
-    Eight GPUs take a few milliseconds; a busy host may need a second. Lower finds a hang sooner and
-    costs false alarms on a starved host.
-    """
-
-    start_deadline_s: float = 30.0
-    """How long a fresh child may take to its first answer.
-
-    Without persistence mode the driver wakes each GPU first, which takes seconds apiece.
-    """
-
-    backoff_s: float = 5.0
-    """Pause before a new child after a failure; doubled after each further one."""
-
-    backoff_max_s: float = 300.0
-    """Longest pause. Higher leaves a mended driver unseen for longer."""
 
 
 class GpuProbe:
