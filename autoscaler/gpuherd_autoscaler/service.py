@@ -103,15 +103,7 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
         Inbox(inventory, clock, settings.cluster, on_news=loop.wake).listen(bus)
         book.on_order(lambda node: publisher.offer(node, now=clock.now()))
         bus.on_connect(lambda: publisher.offer_all(herd.names, now=clock.now()))
-        api = Api(
-            People(book),
-            lambda: Look(book=book, decided=loop.outcome.last, broker_connected=bus.is_connected),
-            is_ready=lambda: _why_not_ready(loop),
-        )
-        newest = ledger.events(after=0, limit=FEED_SIZE)
-        for event in newest:
-            api.put(event)
-        book.on_event(api.put)
+        api = _api(book, loop, bus, ledger)
         async with _listening(settings, api), asyncio.TaskGroup() as group:
             log.info(
                 "autoscaler.started", cluster=settings.cluster, mode=book.mode.value, nodes=len(herd.names)
@@ -120,6 +112,19 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
             group.create_task(bus.run())
             group.create_task(loop.run())
             group.create_task(_notify(loop))
+
+
+def _api(book: Book, loop: Loop, bus: MqttBus, ledger: SqliteLedger) -> Api:
+    """Return the API, with the events of earlier runs to resume from."""
+    api = Api(
+        People(book),
+        lambda: Look(book=book, decided=loop.outcome.last, broker_connected=bus.is_connected),
+        is_ready=lambda: _why_not_ready(loop),
+    )
+    for event in ledger.events(after=0, limit=FEED_SIZE):
+        api.put(event)
+    book.on_event(api.put)
+    return api
 
 
 @contextlib.asynccontextmanager
