@@ -1,4 +1,4 @@
-"""How the fleet looks through the API: bodies made of the last decision, the ledger and node documents. Pure."""
+"""How the fleet looks through the API: bodies made of the last decision, the ledger and documents. Pure."""
 
 from collections import Counter
 from dataclasses import dataclass

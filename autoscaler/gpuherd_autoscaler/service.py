@@ -25,7 +25,7 @@ from gpuherd.shell.clock import SystemClock
 from gpuherd.shell.gcs import Gcs
 from gpuherd.shell.http_listen import Tcp, Unix, serving
 from gpuherd.shell.sd_notify import SdNotify
-from gpuherd_autoscaler.api import FEED_SIZE, Api
+from gpuherd_autoscaler.api import Api
 from gpuherd_autoscaler.book import Book, Herd
 from gpuherd_autoscaler.embedded_broker import EmbeddedBroker
 from gpuherd_autoscaler.faces import Look
@@ -36,7 +36,7 @@ from gpuherd_autoscaler.people import People
 from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.settings import ScalerSettings
 from gpuherd_autoscaler.sources import Inbox, SightReader
-from gpuherd_autoscaler.sqlite_ledger import SqliteLedger
+from gpuherd_autoscaler.sqlite_ledger import KEPT_EVENTS, SqliteLedger
 
 _WATCHDOG_S: Final = 1.0
 _STALLED_S: Final = 30.0
@@ -121,7 +121,7 @@ def _api(book: Book, loop: Loop, bus: MqttBus, ledger: SqliteLedger) -> Api:
         lambda: Look(book=book, decided=loop.outcome.last, broker_connected=bus.is_connected),
         is_ready=lambda: _why_not_ready(loop),
     )
-    for event in ledger.events(after=0, limit=FEED_SIZE):
+    for event in ledger.events(after=0, limit=KEPT_EVENTS):
         api.put(event)
     book.on_event(api.put)
     return api

@@ -1,4 +1,4 @@
-"""Settings of the autoscaler: ``autoscaler.toml``. Each field says its meaning and what a wrong value costs."""
+"""``autoscaler.toml``. Each field says what it means and what a wrong value costs."""
 
 import ipaddress
 from collections.abc import Iterator
