@@ -4,6 +4,7 @@ A crash at any step is safe: what was committed is published again by the next r
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpuherd.bus import Bus
@@ -20,6 +21,7 @@ from gpuherd_autoscaler.news import News
 from gpuherd_autoscaler.plan import Plan
 from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.publisher import Publisher
+from gpuherd_autoscaler.record import Inputs
 from gpuherd_autoscaler.snapshot import Snapshot
 from gpuherd_autoscaler.sources import ReadSight
 from gpuherd_autoscaler.summary import summary
@@ -83,11 +85,16 @@ class Loop:
         self._read_sight = read_sight
         self._limits = limits
         self._pace = pace or Pace()
+        self._record: Callable[[Inputs, Plan], None] | None = None
         self._clock = book.clock
         self._memory = Memory()
         self._news = News()
         self._wake = asyncio.Event()
         self.outcome = Outcome()
+
+    def record_to(self, record: Callable[[Inputs, Plan], None]) -> None:
+        """Hand every decision over, with all that it depended on."""
+        self._record = record
 
     def wake(self) -> None:
         """Decide again soon."""
@@ -129,7 +136,10 @@ class Loop:
         now = self._clock.now()
         orders = {name: order.serve for name, order in self._book.ledger.orders.items()}
         snapshot = self._book.inventory.snapshot(cluster=sight, limits=self._limits, orders=orders, now=now)
-        plan, self._memory = decide(snapshot, self._memory, self._limits, now)
+        before = self._memory
+        plan, self._memory = decide(snapshot, before, self._limits, now)
+        if self._record is not None:
+            self._record(Inputs(snapshot=snapshot, memory=before, limits=self._limits, now=now), plan)
         decided = Decided(
             snapshot=snapshot,
             plan=plan,

@@ -1,6 +1,6 @@
 """Decisions written down as JSON lines, and decided again: the same inputs must give the same bytes.
 
-A shell around ``decide`` for support and tests; the service runs without it.
+A shell around ``decide``; the service writes when ``[scaler] record`` names a file.
 """
 
 from dataclasses import dataclass

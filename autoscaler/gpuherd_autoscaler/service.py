@@ -10,7 +10,7 @@ import random
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +33,9 @@ from gpuherd_autoscaler.inventory import Inventory
 from gpuherd_autoscaler.ledger import LedgerFailed
 from gpuherd_autoscaler.loop import Loop, Pace
 from gpuherd_autoscaler.people import People
+from gpuherd_autoscaler.plan import Plan
 from gpuherd_autoscaler.publisher import Publisher
+from gpuherd_autoscaler.record import Inputs, append
 from gpuherd_autoscaler.settings import ScalerSettings
 from gpuherd_autoscaler.sources import Inbox, SightReader
 from gpuherd_autoscaler.sqlite_ledger import KEPT_EVENTS, SqliteLedger
@@ -100,6 +102,8 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
             limits=settings.limits,
             pace=_pace(settings),
         )
+        if settings.scaler.record:
+            loop.record_to(_recorder(Path(settings.scaler.record)))
         Inbox(inventory, clock, settings.cluster, on_news=loop.wake).listen(bus)
         book.on_order(lambda node: publisher.offer(node, now=clock.now()))
         bus.on_connect(lambda: publisher.offer_all(herd.names, now=clock.now()))
@@ -159,6 +163,18 @@ def _page(api: Api) -> web.Application:
     page = web.Application()
     page.add_routes([web.get("/livez", api.livez), web.get("/readyz", api.readyz)])
     return page
+
+
+def _recorder(path: Path) -> Callable[[Inputs, Plan], None]:
+    """Return what writes decisions down; a file that cannot be written stops nothing but the writing."""
+
+    def record(inputs: Inputs, plan: Plan) -> None:
+        try:
+            append(path, inputs, plan)
+        except OSError as error:
+            log.warning("record.failed", path=str(path), error=str(error))
+
+    return record
 
 
 def _pace(settings: ScalerSettings) -> Pace:

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gpuherd_autoscaler.record import replay
 from gpuherd_sim.demo.processes import MARK
 from gpuherd_sim.demo.story import STORY
 
@@ -41,9 +42,13 @@ def marked_processes(spared: set[Path]) -> list[str]:
 
 
 def test_the_demo_sees_every_step_and_leaves_nothing(tmp_path: Path, temporary: set[Path]) -> None:
-    report = tmp_path / "demo.json"
+    report, record = tmp_path / "demo.json", tmp_path / "decisions.jsonl"
     done = subprocess.run(
-        [AGENTCTL, "demo", "--json", str(report)], capture_output=True, text=True, check=False, timeout=540
+        [AGENTCTL, "demo", "--json", str(report), "--record", str(record)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=540,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(report.read_text())
@@ -52,6 +57,9 @@ def test_the_demo_sees_every_step_and_leaves_nothing(tmp_path: Path, temporary: 
     assert told["tasks"]["submitted"] == told["tasks"]["finished"] >= 28
     assert len(set(told["joined"])) == 3
     assert sorted(told["joined"]) == sorted(told["left"])
+    decisions, differences = replay(record)
+    assert decisions > 20
+    assert differences == ()
     assert temporary is not None
 
 

@@ -10,6 +10,7 @@ from gpuherd_ctl.session import Session, Verb
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the steps, tasks and timings to FILE")
+    parser.add_argument("--record", metavar="FILE", help="write each decision and its inputs to FILE")
     parser.add_argument(
         "--keep", action="store_true", help="leave everything running and say how to look at it"
     )
@@ -19,6 +20,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 def _run(given: argparse.Namespace, _session: Session) -> ExitCode:
     command = [sys.executable, "-P", "-m", "gpuherd_sim.demo"]
     command += ["--json", given.json] if given.json else []
+    command += ["--record", given.record] if given.record else []
     command += ["--keep"] if given.keep else []
     command += ["--stop", given.stop] if given.stop else []
     sys.stdout.flush()

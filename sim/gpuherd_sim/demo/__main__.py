@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,15 +29,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the steps, tasks and timings to FILE"
     )
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="write each decision and its inputs to FILE, for replay"
+    )
     parser.add_argument("--keep", action="store_true", help="leave everything running, say how to look at it")
     parser.add_argument("--stop", type=Path, metavar="DIR", help="stop a demo that was kept")
     given = parser.parse_args(arguments)
     if given.stop is not None:
         return stop(given.stop)
-    return play(report=given.json, keep=given.keep)
+    return play(report=given.json, record=given.record, keep=given.keep)
 
 
-def play(*, report: Path | None, keep: bool) -> int:
+def play(*, report: Path | None, record: Path | None, keep: bool) -> int:
     """Play once; what was started is gone afterwards, unless it is to be kept."""
     clock = SystemClock()
     narrator = Narrator(started_at_s=clock.now())
@@ -51,6 +55,8 @@ def play(*, report: Path | None, keep: bool) -> int:
             narrator.say(clock.now(), "interrupted")
             keep = False
         finally:
+            if record is not None and stage.decisions.is_file():
+                shutil.copyfile(stage.decisions, record)
             # A second Ctrl-C must not leave half of it behind; ending takes some seconds at most.
             for number in _ENDING:
                 signal.signal(number, signal.SIG_IGN)

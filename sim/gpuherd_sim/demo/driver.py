@@ -12,7 +12,7 @@ import ray
 import ray.exceptions
 
 from gpuherd.shell.clock import SystemClock
-from gpuherd_sim.demo.work import MAX_WAVES, TASK_S, WAVE, append
+from gpuherd_sim.demo.work import MAX_WAVES, MIN_WAVES, TASK_S, WAVE, append
 
 
 def compute(number: int, ledger: str) -> int:
@@ -33,7 +33,7 @@ def main() -> None:
     ray.init(address=given.head, log_to_driver=False, include_dashboard=False)
     task = ray.remote(num_gpus=1, num_cpus=0)(compute)
     for wave in range(MAX_WAVES):
-        if given.enough.exists():
+        if wave >= MIN_WAVES and given.enough.exists():
             break
         first = wave * WAVE
         left = [task.remote(number, str(given.ledger)) for number in range(first, first + WAVE)]

@@ -61,6 +61,11 @@ class Stage:
         return self.folder / "token"
 
     @property
+    def decisions(self) -> Path:
+        """Return the file to which the autoscaler adds each decision."""
+        return self.folder / "decisions.jsonl"
+
+    @property
     def ledger(self) -> Path:
         """Return the file in which the tasks are told."""
         return self.folder / "work.jsonl"
@@ -173,7 +178,13 @@ def autoscaler_settings(stage: Stage) -> dict[str, object]:
         "state_dir": str(stage.folder / "scaler"),
         "insecure": True,
         "head": {"addresses": [stage.head], "token_file": str(stage.token)},
-        "scaler": {"start_mode": "enforce", "interval_s": 1.0, "min_gap_s": 0.5, "settle_s": 1.0},
+        "scaler": {
+            "start_mode": "enforce",
+            "interval_s": 1.0,
+            "min_gap_s": 0.5,
+            "settle_s": 1.0,
+            "record": str(stage.decisions),
+        },
         "broker": {"url": f"mqtt://127.0.0.1:{stage.broker_port}", "embedded": True},
         "api": {"socket": str(stage.socket)},
         "metrics": {"port": stage.api_port},

@@ -10,6 +10,8 @@ from gpuherd_sim.demo.observation import TaskStart, Work
 WAVE: Final = 14
 """Tasks a wave: more than one node of 8 GPUs has, fewer than two have."""
 TASK_S: Final = 12.0
+MIN_WAVES: Final = 2
+"""The second wave finds the sick node gone and its replacement at work."""
 MAX_WAVES: Final = 20
 
 
