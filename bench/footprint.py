@@ -109,6 +109,30 @@ def status_s(stage: Stage) -> float:
     return statistics.median(took)
 
 
+def helper(stage: Stage) -> dict[str, float]:
+    """Return time and memory of one ``gpuherd-gcs`` call; no head answers, so it is a refused connection."""
+    command = ["gpuherd-gcs", "--address", stage.head, "--timeout", "3", "alive"]
+    took = []
+    for _ in range(9):
+        began = time.monotonic()
+        subprocess.run(command, env=stage.environment(), check=False, stdout=subprocess.DEVNULL)
+        took.append(time.monotonic() - began)
+    probe = "import resource, runpy, sys; sys.argv = ['gpuherd-gcs', *sys.argv[1:]]\n"
+    probe += "try: runpy.run_module('gpuherd.shell.gcs_command', run_name='__main__')\n"
+    probe += "except SystemExit: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    said = subprocess.run(
+        [sys.executable, "-c", probe, *command[1:]],
+        env=stage.environment(),
+        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    return {
+        "helper_s": round(statistics.median(took), 3),
+        "helper_mib": round(int(said.split()[-1]) / 1024, 1),
+    }
+
+
 def measure(stage: Stage, crew: Crew) -> dict[str, Any]:
     """Return every figure."""
     command = ["gpuherd-autoscaler", "--config", str(stage.config("autoscaler"))]
@@ -123,6 +147,7 @@ def measure(stage: Stage, crew: Crew) -> dict[str, Any]:
         "agent_ready_s": round(statistics.median(starts), 2),
         "autoscaler_listens_s": round(scaler_s, 2),
         "agentctl_status_s": round(status_s(stage), 3),
+        **helper(stage),
         **{f"{name}_{key}": value for name, each in figures.items() for key, value in each.items()},
     }
 
