@@ -59,6 +59,20 @@ class Crew:
         process.terminate()
         process.wait(_TERM_S)
 
+    def pid(self, name: str) -> int:
+        """Return the process id of one that was started."""
+        return self._running[name].pid
+
+    def kill(self, name: str) -> None:
+        """End one as a crash would, by SIGKILL; what it started goes on."""
+        process = self._running.pop(name)
+        process.kill()
+        process.wait()
+
+    def code(self, name: str, *, within_s: float = 15.0) -> int:
+        """Return how one ended by itself; raises TimeoutExpired when it goes on."""
+        return self._running.pop(name).wait(within_s)
+
     def fallen(self, *, may_end: Sequence[str] = ()) -> Fallen | None:
         """Return the first process that has ended; those in ``may_end`` may do so with status 0."""
         for name, process in self._running.items():
