@@ -61,6 +61,8 @@ class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     raylet: Raylet | None = None
     may_hold_slot: bool = False
     latched: tuple[Finding, ...] = ()
+    latched_boot_id: str = ""
+    """A reboot is the repair that latched findings ask for: of an earlier boot they no longer count."""
     executed: tuple[str, ...] = ()
     """Ids of the commands carried out or refused, newest last."""
     fleet_observes: bool = False

@@ -10,11 +10,12 @@ from typing import Final
 
 from gpuherd import __version__
 from gpuherd.bus import Bus
-from gpuherd.health import Action
+from gpuherd.health import Action, Finding
 from gpuherd.shell.clock import Clock
 from gpuherd_agent.doors import HeadDoor, HostDoor, Identity, ProbeDoor, RayletDoor
 from gpuherd_agent.exporter import NodeFacts
 from gpuherd_agent.herald import Herald, Sources
+from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.sensing import Pace, Sensing
 from gpuherd_agent.station import Rules
 from gpuherd_agent.steward import Doors, Steward
@@ -49,7 +50,6 @@ class Node:
         self._rules = rules
         self._outside = outside
         self._started_at = clock.wall()
-        self._memory = outside.store.load()
         self._herald: Herald | None = None
         self.sensing = Sensing(
             probe=outside.probe,
@@ -57,7 +57,7 @@ class Node:
             clock=clock,
             declared=declared,
             pace=pace,
-            latched=self._memory.latched,
+            latched=_latched(outside.store.load(), identity),
         )
         self.steward = Steward(
             identity=identity,
@@ -132,3 +132,8 @@ class Node:
             messages_dropped_by_reason=dict(herald.dropped) if herald else {},
             desired_refused_by_reason=dict(herald.desired_refused) if herald else {},
         )
+
+
+def _latched(memory: NodeMemory, identity: Identity) -> tuple[Finding, ...]:
+    """Return the findings that stood before this start, within the same boot."""
+    return memory.latched if memory.latched_boot_id == identity.boot_id else ()

@@ -39,7 +39,10 @@ _KIND_OF_ACTION: Final = {
 
 def step(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Step:
     """Return the next act, with the memory to store before it and the station after it."""
-    memory, news = _with_health_hold(msgspec.structs.replace(memory, latched=facts.latched), facts)
+    memory = msgspec.structs.replace(
+        memory, latched=facts.latched, latched_boot_id=facts.boot_id if facts.latched else ""
+    )
+    memory, news = _with_health_hold(memory, facts)
     if station.under_way is not None:
         return Step(station=station, memory=memory, news=news)
     made = _PHASES[station.phase](station, memory, facts, rules)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.kit.node import GPUS, HEALTHY, RAYLET, Crank, desired, hold, ordered, ray_node, serving, sick
 
-from gpuherd.health import Action
+from gpuherd.health import Action, Severity, Verdict
 from gpuherd.holds import HoldKind, OnDeadline
 from gpuherd.phases import Phase
 from gpuherd.preflight import Check, Preflight
@@ -334,3 +334,19 @@ def test_a_draining_raylet_is_adopted_as_draining_only_within_its_boot() -> None
     other_boot.settle(boot_id="boot-2", raylet_alive=False)
     assert other_boot.station.phase is Phase.OUTSIDE
     assert other_boot.memory.drain is None
+
+
+def test_a_latched_finding_is_on_record_with_its_boot() -> None:
+    node = joined()
+    node.settle(verdict=sick(), latched=sick().findings)
+    assert (node.memory.latched, node.memory.latched_boot_id) == (sick().findings, "boot-1")
+    node.settle(verdict=HEALTHY, latched=())
+    assert (node.memory.latched, node.memory.latched_boot_id) == ((), "")
+
+
+def test_while_health_is_unknown_no_hold_is_lifted() -> None:
+    node = joined()
+    node.settle(verdict=sick())
+    again = node.restarted()
+    again.settle(verdict=Verdict(severity=Severity.UNKNOWN))
+    assert [h.owner for h in again.memory.holds] == ["health"]
