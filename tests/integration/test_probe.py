@@ -1,0 +1,267 @@
+"""The probe on the C library, through the real pynvml, in the real child."""
+
+import asyncio
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pynvml
+import pytest
+
+from gpuherd.names import GpuUuid
+from gpuherd.shell.clock import SystemClock
+from gpuherd_agent.readings import GpuReading, NvmlCode, ProbeOutcome, ProbeReading
+from gpuherd_agent.sensors.probe import GpuProbe
+from gpuherd_agent.sensors.probe_settings import ProbeSettings
+from gpuherd_sim.gpus.library import build_library
+from gpuherd_sim.gpus.scenario import Scenario, gpu_uuid
+from gpuherd_sim.gpus.scenario_file import VARIABLE, write_scenario
+
+QUICK = ProbeSettings(deadline_s=0.5, start_deadline_s=10.0, backoff_s=0.1, backoff_max_s=0.2)
+HOST = Scenario(host="probe-test").having({"gpus": 8})
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_library(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "gpus.toml"
+    write_scenario(path, HOST)
+    return path
+
+
+@asynccontextmanager
+async def probing(
+    scenario: Path, library: Path | None, settings: ProbeSettings = QUICK
+) -> AsyncIterator[GpuProbe]:
+    """Run a probe; afterwards no child of it may be left."""
+    environ = {**os.environ, VARIABLE: str(scenario), "LD_LIBRARY_PATH": str(library or "/nonexistent")}
+    before = {c.pid for c in psutil.Process().children()}
+    probe = GpuProbe(settings, SystemClock(), environ=environ)
+    try:
+        yield probe
+    finally:
+        await probe.close()
+        left = [c for c in psutil.Process().children() if c.pid not in before]
+        _, stuck = psutil.wait_procs(left, timeout=5.0)
+        for child in stuck:
+            child.kill()
+        assert not stuck
+
+
+async def first_good(probe: GpuProbe) -> ProbeReading:
+    for _ in range(60):
+        reading = await probe.read()
+        if reading.outcome is ProbeOutcome.OK:
+            return reading
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"no good reading, the last one was {reading}")
+
+
+async def test_every_value_of_a_healthy_host_is_read(scenario: Path, library: Path) -> None:
+    async with probing(scenario, library) as probe:
+        reading = await first_good(probe)
+        assert (reading.counted, reading.driver, reading.lost) == (8, "580.95.05", ())
+        assert [g.gpu for g in reading.gpus] == [gpu_uuid("probe-test", i) for i in range(8)]
+        gpu = reading.gpus[3]
+        assert gpu.errors == {}
+        assert gpu.core_celsius == 45.0
+        assert gpu.slowdown_celsius == 89.0
+        assert gpu.total_bytes == 150_754_820_096
+        assert gpu.pids == ()
+        assert gpu.recovery_action == 0
+        assert None not in [getattr(gpu, f.name) for f in GpuReading.__dataclass_fields__.values()]
+
+
+async def test_changed_values_are_read_at_the_next_cycle(scenario: Path, library: Path) -> None:
+    async with probing(scenario, library) as probe:
+        await first_good(probe)
+        write_scenario(
+            scenario,
+            HOST.having(
+                {"gpu.3.core_celsius": 91, "gpu.3.ecc_uncorrected_volatile": 2, "gpu.3.pids": (7, 9)}
+            ),
+        )
+        gpu = (await probe.read()).gpus[3]
+        assert (gpu.core_celsius, gpu.ecc_uncorrected_volatile_total, gpu.pids) == (91.0, 2, (7, 9))
+
+
+async def test_one_lost_gpu_hides_no_other(scenario: Path, library: Path) -> None:
+    async with probing(scenario, library) as probe:
+        await first_good(probe)
+        write_scenario(scenario, HOST.with_lost(3))
+        reading = await probe.read()
+        lost = [h.code for h in reading.lost] + [
+            NvmlCode.GPU_IS_LOST for g in reading.gpus if NvmlCode.GPU_IS_LOST in g.errors.values()
+        ]
+        assert lost == [NvmlCode.GPU_IS_LOST]
+        well = [g for g in reading.gpus if not g.errors]
+        assert GpuUuid(gpu_uuid("probe-test", 3)) not in [g.gpu for g in well]
+        assert len(well) == 7
+        assert all(g.core_celsius == 45.0 for g in well)
+
+
+async def test_one_failing_call_costs_one_value(scenario: Path, library: Path) -> None:
+    async with probing(scenario, library) as probe:
+        await first_good(probe)
+        write_scenario(scenario, HOST.having({"gpu.5.call.nvmlDeviceGetPowerUsage.error": 999}))
+        reading = await probe.read()
+        gpu = reading.gpus[5]
+        assert (gpu.power_watts, gpu.errors) == (None, {"power_watts": 999})
+        assert gpu.core_celsius == 45.0
+        assert all(not g.errors for g in reading.gpus if g.index != 5)
+
+
+async def test_what_the_driver_does_not_offer_is_no_error(scenario: Path, library: Path) -> None:
+    async with probing(scenario, library) as probe:
+        await first_good(probe)
+        write_scenario(scenario, HOST.having({"gpu.1.call.nvmlDeviceGetTotalEccErrors.error": 3}))
+        gpu = (await probe.read()).gpus[1]
+        assert gpu.ecc_uncorrected_volatile_total is None
+        assert gpu.errors == {}
+
+
+async def test_a_shrunk_count_is_read_and_the_others_keep_their_names(scenario: Path, library: Path) -> None:
+    async with probing(scenario, library) as probe:
+        await first_good(probe)
+        write_scenario(scenario, HOST.having({"gpu.2.gone": 1}))
+        reading = await probe.read()
+        assert reading.counted == 7
+        assert [g.gpu for g in reading.gpus] == [gpu_uuid("probe-test", i) for i in range(8) if i != 2]
+
+
+async def test_a_hung_driver_costs_the_deadline_and_the_loop_ticks_on(scenario: Path, library: Path) -> None:
+    async with probing(scenario, library) as probe:
+        await first_good(probe)
+        write_scenario(scenario, HOST.with_hang())
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.01)
+                ticks += 1
+
+        ticking = asyncio.ensure_future(tick())
+        reading = await probe.read()
+        ticking.cancel()
+        assert (reading.outcome, reading.missed) == (ProbeOutcome.DEADLINE, 1)
+        assert reading.duration_s >= QUICK.deadline_s
+        assert ticks >= 20
+        write_scenario(scenario, HOST.with_hang(0.0))
+        assert (await first_good(probe)).counted == 8
+
+
+async def test_children_that_cannot_be_ended_are_counted_and_capped(scenario: Path, library: Path) -> None:
+    settings = replace(QUICK, deadline_s=0.2, start_deadline_s=1.0)
+    async with probing(scenario, library, settings) as probe:
+        await first_good(probe)
+        write_scenario(scenario, HOST.having({"hang_blocks_term": 1}).with_hang())
+        most = 0
+        for _ in range(120):
+            reading = await probe.read()
+            most = max(most, reading.stuck_children)
+            await asyncio.sleep(0.1)
+            if most == 3:
+                break
+        assert most == 3
+        assert reading.outcome is ProbeOutcome.DEADLINE
+        # The driver lets go: the stuck ones end, and a new child answers.
+        write_scenario(scenario, HOST.with_hang(0.0))
+        assert (await first_good(probe)).counted == 8
+
+
+async def test_a_killed_child_is_replaced(scenario: Path, library: Path) -> None:
+    async with probing(scenario, library) as probe:
+        await first_good(probe)
+        assert probe.child_pid is not None
+        os.kill(probe.child_pid, signal.SIGKILL)
+        assert (await probe.read()).outcome is ProbeOutcome.CHILD_DIED
+        assert (await first_good(probe)).counted == 8
+
+
+async def test_without_a_library_there_is_no_driver(scenario: Path) -> None:
+    async with probing(scenario, None) as probe:
+        reading = await probe.read()
+        while reading.outcome is ProbeOutcome.STARTING:
+            reading = await probe.read()
+        assert (reading.outcome, reading.code) == (ProbeOutcome.NO_DRIVER, NvmlCode.LIBRARY_NOT_FOUND)
+
+
+async def test_an_older_library_without_a_symbol_offers_less(scenario: Path, tmp_path: Path) -> None:
+    older = build_library(tmp_path, hidden=["nvmlDeviceGetMarginTemperature", "nvmlDeviceGetTemperatureV"])
+    async with probing(scenario, older) as probe:
+        gpu = (await first_good(probe)).gpus[0]
+        assert (gpu.margin_celsius, gpu.core_celsius, gpu.errors) == (None, 45.0, {})
+
+
+async def test_the_stand_in_without_a_compiler_reads_the_same(scenario: Path, library: Path) -> None:
+    write_scenario(
+        scenario,
+        HOST.having(
+            {"gpu.1.core_celsius": 70, "gpu.4.pids": (5,), "gpu.6.call.nvmlDeviceGetPowerUsage.error": 999}
+        ),
+    )
+    async with probing(scenario, library) as probe:
+        by_library = await first_good(probe)
+    async with probing(scenario, None, replace(QUICK, backend="scenario")) as probe:
+        by_stand_in = await first_good(probe)
+    assert by_stand_in.gpus == by_library.gpus
+    assert by_stand_in.counted == by_library.counted
+
+
+def test_a_child_ends_with_its_parent(scenario: Path, library: Path) -> None:
+    program = (
+        "import asyncio, os, sys\n"
+        "from gpuherd.shell.clock import SystemClock\n"
+        "from gpuherd_agent.sensors.probe import GpuProbe\n"
+        "from gpuherd_agent.sensors.probe_settings import ProbeSettings\n"
+        "async def main():\n"
+        "    probe = GpuProbe(ProbeSettings(), SystemClock())\n"
+        "    await probe.read()\n"
+        "    print(probe.child_pid, flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "asyncio.run(main())\n"
+    )
+    environ = {**os.environ, VARIABLE: str(scenario), "LD_LIBRARY_PATH": str(library)}
+    said = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False
+    ).stdout
+    child = int(said)
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(child).wait(5.0)
+    assert not psutil.pid_exists(child)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+def test_the_sizes_of_structs_are_those_of_nvidias_header(tmp_path: Path) -> None:
+    """The header comes from the package nvidia-nvml-dev, at test time only."""
+    found = [p for site in sys.path for p in Path(site or ".").glob("nvidia/**/nvml.h")]
+    assert found, "nvidia-nvml-dev is not installed"
+    structs = {
+        "nvmlMemory_v2_t": pynvml.c_nvmlMemory_v2_t,
+        "nvmlPciInfo_t": pynvml.nvmlPciInfo_t,
+        "nvmlProcessInfo_t": pynvml.c_nvmlProcessInfo_v2_t,
+        "nvmlFieldValue_t": pynvml.c_nvmlFieldValue_t,
+        "nvmlUtilization_t": pynvml.c_nvmlUtilization_t,
+    }
+    lines = "".join(f'printf("{name} %zu\\n", sizeof({name}));' for name in structs)
+    source = tmp_path / "sizes.c"
+    head = "#define NVML_NO_UNVERSIONED_FUNC_DEFS 1\n#include <nvml.h>\n#include <stdio.h>\n"
+    source.write_text(f"{head}int main(void){{{lines}}}\n")
+    subprocess.run(["gcc", f"-I{found[0].parent}", "-o", str(tmp_path / "sizes"), str(source)], check=True)
+    said = subprocess.run([str(tmp_path / "sizes")], capture_output=True, text=True, check=True).stdout
+    header = {name: int(size) for name, size in re.findall(r"(\w+) (\d+)", said)}
+    assert header == {name: ctypes.sizeof(kind) for name, kind in structs.items()}
