@@ -57,7 +57,7 @@ docs: setup ## Write docs/reference anew.
 	@$(BIN)/python scripts/reference.py
 
 proto: setup ## Generate gcs_pb2 anew with the pinned compiler.
-	@cd core/gpuherd/shell && ../../../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. gcs.proto
+	@$(BIN)/python -m grpc_tools.protoc -Icore --python_out=core --pyi_out=core gpuherd/shell/gcs.proto
 
 lock: ## Resolve requirements/*.txt anew; needs uv.
 	@scripts/lock.sh
