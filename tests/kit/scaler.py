@@ -1,0 +1,80 @@
+"""The scaler's durable part for tests: a book on a real ledger, and what nodes say to it."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpuherd.fence import Mark
+from gpuherd.holds import Hold
+from gpuherd.names import ClusterName, NodeName, OperationId, PoolName
+from gpuherd.phases import Phase
+from gpuherd.shell.clock import SystemClock
+from gpuherd.wire.codec import decode, digest
+from gpuherd.wire.documents import Desired, Observed, State
+from gpuherd_autoscaler.book import Book, Herd
+from gpuherd_autoscaler.inventory import Inventory
+from gpuherd_autoscaler.ledger import Change, Mode
+from gpuherd_autoscaler.pools import Pool
+from gpuherd_autoscaler.sqlite_ledger import SqliteLedger
+
+CLUSTER = ClusterName("herd")
+ONE, TWO = NodeName("n-1"), NodeName("n-2")
+HERD = Herd(
+    cluster=CLUSTER, pools=(Pool(name=PoolName("p"), nodes=("n-[1-3]",), min=0, max=3),), head=("h:6379",)
+)
+_NUMBERS = itertools.count(1)
+
+
+@contextmanager
+def book(folder: Path, *, term: int = 1) -> Iterator[Book]:
+    """Open the ledger in ``folder`` as a scaler that has started would, and close it as a crash does."""
+    ledger = SqliteLedger(folder)
+    made = Book(
+        ledger,
+        Inventory(),
+        HERD,
+        SystemClock(),
+        start_mode=Mode.RECOMMEND,
+        new_id=lambda: OperationId(f"op-{next(_NUMBERS)}"),
+    )
+    try:
+        if ledger.term == 0 and term:
+            ledger.commit(Change(term=term))
+        yield made
+    finally:
+        ledger.close()
+
+
+def document(made: Book, node: NodeName = ONE) -> Desired:
+    """Return the node's committed desired document."""
+    order = made.order(node)
+    assert order is not None
+    return decode(order.payload, Desired)
+
+
+def state(
+    node: NodeName = ONE,
+    *holds: Hold,
+    phase: Phase = Phase.MEMBER,
+    obeys: Desired | None = None,
+    mark: Mark | None = None,
+    epoch: int = 1,
+    seq: int = 1,
+) -> State:
+    """Return what a node says; ``obeys`` = the document that it observes."""
+    if obeys is not None:
+        mark = Mark(term=obeys.term, generation=obeys.generation, digest=digest(b""))
+    return State(
+        cluster=CLUSTER,
+        node=node,
+        epoch=epoch,
+        seq=seq,
+        sent_at=0.0,
+        phase=phase,
+        serve=obeys.serve if obeys else phase is Phase.MEMBER,
+        holds=holds,
+        observed=None
+        if mark is None
+        else Observed(term=mark.term, generation=mark.generation, digest=mark.digest, phase=phase),
+    )
