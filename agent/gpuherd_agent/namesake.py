@@ -45,14 +45,18 @@ def connected(known: Namesake, now: float) -> Namesake:
 
 
 def heard(known: Namesake, online: Online, *, retained: bool) -> Namesake:
-    """Return what is known after an ``online`` document of this name; a last will proves nobody."""
-    if not online.online or online.host == known.host:
+    """Return what is known after an ``online`` document of this name; a last will proves nobody.
+
+    It may arrive before the word that the broker is there: then the look has not begun, and it counts.
+    """
+    is_settled = known.standing in (Standing.SETTLED, Standing.TAKEN)
+    if is_settled or not online.online or online.host == known.host:
         return known
-    if known.standing is Standing.LOOKING and retained:
-        return replace(known, other=online.host)
-    if known.standing in (Standing.LOOKING, Standing.ASKING) and not retained:
+    if not retained:
         return replace(known, standing=Standing.TAKEN, other=online.host)
-    return known
+    if known.standing is Standing.ASKING:
+        return known
+    return replace(known, other=online.host)
 
 
 def passed(known: Namesake, now: float) -> Namesake:

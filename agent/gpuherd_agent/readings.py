@@ -88,7 +88,8 @@ class ProbeReading:
 
     ``counted`` is the driver's own device count. ``code`` is the NVML code of NO_DRIVER. ``stuck_children``
     counts probe children that could not be ended (state D). ``missed`` counts children in a row that
-    missed the deadline.
+    missed the deadline. ``is_repeat`` = the last failure told again while no new child was due or done: it
+    is no second witness of it.
     """
 
     outcome: ProbeOutcome
@@ -100,6 +101,7 @@ class ProbeReading:
     duration_s: float = 0.0
     stuck_children: int = 0
     missed: int = 0
+    is_repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,7 @@ class Snapshot:
 
     ``known`` are the GPUs that this node has ever seen since its start, and ``ecc_baseline`` the
     uncorrected count of each when first seen: rules judge the rise, not the life-time sum.
-    ``total_bytes_baseline`` is the memory of each when first seen.
+    ``total_bytes_baseline`` is the memory of each when first seen, ``pci_bus_ids`` where each was last seen.
     """
 
     at: float
@@ -132,3 +134,4 @@ class Snapshot:
     known: tuple[GpuUuid, ...] = ()
     ecc_baseline: Mapping[GpuUuid, int] = field(default_factory=dict)
     total_bytes_baseline: Mapping[GpuUuid, int] = field(default_factory=dict)
+    pci_bus_ids: Mapping[GpuUuid, str] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from typing import Final
 from gpuherd.errors import ConfigInvalid
 from gpuherd.shell import logs
 from gpuherd.shell.broker import MqttBus
+from gpuherd.shell.broker_failure import leaf
 from gpuherd.shell.clock import SystemClock
 from gpuherd.shell.http_listen import Tcp, serving
 from gpuherd.shell.sd_notify import SdNotify
@@ -60,7 +61,7 @@ async def _live(settings: AgentSettings, store: Store) -> int:
     except* _Ended:
         log.info("agent.stopped")
     except* NameTaken as group:
-        log.error("name.taken", error=str(group.exceptions[0]))  # noqa: TRY400  an expected refusal
+        log.error("name.taken", error=str(leaf(group)))  # noqa: TRY400  an expected refusal
         code = EX_CONFIG
     return code
 

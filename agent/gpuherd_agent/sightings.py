@@ -11,6 +11,7 @@ class Sightings:
         self._known: dict[GpuUuid, None] = {}
         self._ecc: dict[GpuUuid, int] = {}
         self._total_bytes: dict[GpuUuid, int] = {}
+        self._pci_bus_ids: dict[GpuUuid, str] = {}
 
     def take(self, *, probe: ProbeReading, host: HostReading | None, declared: int, now: float) -> Snapshot:
         """Return the look with what was known before it; ``now`` is monotonic seconds."""
@@ -24,10 +25,13 @@ class Sightings:
             known=tuple(self._known),
             ecc_baseline=dict(self._ecc),
             total_bytes_baseline=dict(self._total_bytes),
+            pci_bus_ids=dict(self._pci_bus_ids),
         )
 
     def _see(self, reading: GpuReading) -> None:
         self._known[reading.gpu] = None
+        if reading.pci_bus_id:
+            self._pci_bus_ids[reading.gpu] = reading.pci_bus_id
         errors = reading.ecc_uncorrected_volatile_total
         if errors is not None:
             # A count below its baseline = the driver was loaded anew, which resets volatile counters.

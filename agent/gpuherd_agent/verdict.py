@@ -1,6 +1,7 @@
 """Findings over time: what is raised, what stands, what has cleared. Pure; time is the snapshot's.
 
-A look that says nothing about a finding (no reading, GPU not there) neither confirms nor clears it.
+A look that says nothing about a finding that stands (no reading, GPU not there, an old failure told again)
+neither confirms nor clears it.
 """
 
 from collections import deque
@@ -9,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from gpuherd.health import Action, Finding, Severity, Verdict, fold
 from gpuherd.names import GpuUuid
-from gpuherd_agent.readings import ProbeOutcome, Snapshot
-from gpuherd_agent.rules import driver
+from gpuherd_agent.readings import ProbeOutcome, ProbeReading, Snapshot
+from gpuherd_agent.rules import driver, dropout
 from gpuherd_agent.rules.catalog import RULES
 from gpuherd_agent.rules.rule import Rule
 
@@ -90,10 +91,9 @@ class Judge:
 
     def step(self, snapshot: Snapshot) -> Verdict:
         """Return the verdict after this look: unknown while nothing stands and the GPUs were not read."""
-        here = {g.gpu for g in snapshot.probe.gpus} if snapshot.probe else set()
-        for rule in self._rules:
-            if rule.is_informed(snapshot):
-                self._apply(rule, snapshot, here)
+        if snapshot.probe is not None and not snapshot.probe.is_repeat:
+            for rule in self._rules:
+                self._apply(rule, snapshot, snapshot.probe)
         standing = _root_causes([_told(t) for t in self._tracks.values() if t.stands])
         was_read = snapshot.probe is not None and snapshot.probe.outcome is ProbeOutcome.OK
         has_none = snapshot.declared == 0 and snapshot.probe is not None
@@ -101,17 +101,21 @@ class Judge:
             return Verdict(severity=Severity.UNKNOWN)
         return fold(standing)
 
-    def _apply(self, rule: Rule, snapshot: Snapshot, here: set[GpuUuid]) -> None:
+    def _apply(self, rule: Rule, snapshot: Snapshot, probe: ProbeReading) -> None:
         found = {f.key: f for f in rule.judge(snapshot, rule.limits)}
         for key, finding in found.items():
             track = self._tracks.get(key)
             if track is None:
                 track = self._tracks[key] = _Track(rule=rule, latest=finding)
             track.saw(finding)
+        if probe.outcome not in rule.cleared_by:
+            return
+        read = {g.gpu for g in probe.gpus if rule.is_read(g)}
         for key, track in list(self._tracks.items()):
             if track.rule is not rule or key in found:
                 continue
-            if key[1] is None or key[1] in here:
+            # What is only pending lapses also when its GPU cannot be read: it would else wait for ever.
+            if key[1] is None or key[1] in read or not track.stands:
                 track.saw_nothing(snapshot.at)
             if track.is_over:
                 del self._tracks[key]
@@ -125,6 +129,11 @@ def _told(track: _Track) -> Finding:
 
 
 def _root_causes(standing: list[Finding]) -> list[Finding]:
-    """Leave out what follows from another finding: with the driver gone nothing else can be known anew."""
-    causes = [f for f in standing if f.rule in (driver.HUNG, driver.MISSING) and f.action > Action.WATCH]
-    return causes or standing
+    """Leave out what follows from another: with the driver or every GPU gone, the rest is that incident."""
+    return [f for f in standing if _is_cause(f)] or standing
+
+
+def _is_cause(finding: Finding) -> bool:
+    if finding.rule in (driver.HUNG, driver.MISSING):
+        return finding.action > Action.WATCH
+    return dropout.is_of_all_gpus(finding)

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from tests.kit.herd import ONE, TWO, Ear, Herd, drain_hold, go_on, stop
@@ -224,6 +226,22 @@ async def test_a_hung_driver_evicts_the_node(herd: Herd) -> None:
         write_scenario(herd.stage.scenario(ONE), healthy(ONE).with_hang())
         state = await ear.phase(Phase.OUTSIDE)
         assert "the driver does not answer" in state.reason
+        assert herd.raylets() == []
+
+
+async def test_another_version_of_ray_is_refused_before_the_join(herd: Herd, tmp_path: Path) -> None:
+    binary = tmp_path / "bin" / "ray"
+    binary.parent.mkdir()
+    binary.write_text(f"#!{sys.executable}\n")
+    binary.chmod(0o755)
+    (tmp_path / "lib" / "python3.11" / "site-packages" / "ray-2.54.0.dist-info").mkdir(parents=True)
+    async with herd.ear() as ear:
+        herd.start_agent(GPUHERD__RAY__BINARY=str(binary))
+        ear.order()
+        await ear.until(
+            "the refusal names both versions",
+            lambda: ONE in ear.states and "Ray here is 2.54.0, on the head 2.60.0" in ear.states[ONE].reason,
+        )
         assert herd.raylets() == []
 
 

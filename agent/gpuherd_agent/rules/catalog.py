@@ -2,11 +2,14 @@
 
 from typing import Final
 
+from gpuherd_agent.readings import ProbeOutcome
 from gpuherd_agent.rules import driver, dropout, ecc, memory, temperature
 from gpuherd_agent.rules.rule import Rule
 
 _NVML: Final = "NVIDIA NVML reference, nvmlReturn_t"
 _LOOKS_OF_A_MINUTE: Final = 60
+_DRIVER_ANSWERS: Final = frozenset({ProbeOutcome.OK, ProbeOutcome.NO_DRIVER})
+"""How a cycle ends when the library answered, be it that there is no driver."""
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
@@ -14,7 +17,7 @@ RULES: Final[tuple[Rule, ...]] = (
         limits=driver.Limits(),
         judge=driver.judge_hung,
         enforce=True,
-        reads_gpus=False,
+        cleared_by=_DRIVER_ANSWERS,
         runbook="driver_hung.md",
         source="NVIDIA open-gpu-kernel-modules #1333: every NVML call in state D",
     ),
@@ -25,7 +28,6 @@ RULES: Final[tuple[Rule, ...]] = (
         raise_n=2,
         raise_m=2,
         enforce=True,
-        reads_gpus=False,
         runbook="driver_missing.md",
         source=_NVML + ": 9, 12, 18",
     ),
@@ -35,7 +37,7 @@ RULES: Final[tuple[Rule, ...]] = (
         judge=driver.judge_probe,
         raise_n=3,
         raise_m=5,
-        reads_gpus=False,
+        cleared_by=_DRIVER_ANSWERS,
         runbook="probe_died.md",
         source="our own process",
     ),
@@ -83,6 +85,7 @@ RULES: Final[tuple[Rule, ...]] = (
         name=dropout.RECOVERY,
         limits=dropout.Limits(),
         judge=dropout.judge_recovery,
+        is_read=dropout.has_recovery,
         clear_k=2,
         runbook="gpu_recovery_action.md",
         source="nvml.h, nvmlDeviceGpuRecoveryAction_t (field 230)",
@@ -91,6 +94,7 @@ RULES: Final[tuple[Rule, ...]] = (
         name=ecc.NAME,
         limits=ecc.Limits(),
         judge=ecc.judge,
+        is_read=ecc.has_count,
         latched=True,
         enforce=True,
         runbook="ecc_uncorrected.md",
@@ -100,6 +104,7 @@ RULES: Final[tuple[Rule, ...]] = (
         name=temperature.CORE,
         limits=temperature.Limits(),
         judge=temperature.judge_core,
+        is_read=temperature.has_core,
         raise_n=3,
         raise_m=5,
         clear_hold_s=300.0,
@@ -110,6 +115,7 @@ RULES: Final[tuple[Rule, ...]] = (
         name=temperature.MEMORY,
         limits=temperature.Limits(),
         judge=temperature.judge_memory,
+        is_read=temperature.has_memory,
         raise_n=3,
         raise_m=5,
         clear_hold_s=300.0,
@@ -120,6 +126,7 @@ RULES: Final[tuple[Rule, ...]] = (
         name=temperature.SENSOR,
         limits=temperature.Limits(),
         judge=temperature.judge_sensor,
+        is_read=temperature.has_sensor,
         raise_n=3,
         raise_m=5,
         runbook="temperature.md",
@@ -129,6 +136,7 @@ RULES: Final[tuple[Rule, ...]] = (
         name=memory.LEAKED,
         limits=memory.Limits(),
         judge=memory.judge_leaked,
+        is_read=memory.has_use,
         raise_n=_LOOKS_OF_A_MINUTE,
         raise_m=_LOOKS_OF_A_MINUTE,
         runbook="memory.md",
@@ -138,6 +146,7 @@ RULES: Final[tuple[Rule, ...]] = (
         name=memory.SHRUNK,
         limits=memory.Limits(),
         judge=memory.judge_shrunk,
+        is_read=memory.has_total,
         raise_n=2,
         raise_m=2,
         runbook="memory.md",

@@ -22,11 +22,14 @@ class Limits:
 
 
 def judge_hung(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
-    """Yield one finding while the driver does not answer: a warning first, then the node's eviction."""
+    """Yield one finding while the driver does not answer: a warning first, then the node's eviction.
+
+    A host that declares no GPU is only watched: it has no work that needs the driver.
+    """
     probe = snapshot.probe
     if probe is None or probe.outcome is not ProbeOutcome.DEADLINE:
         return
-    sure = probe.missed >= limits.misses
+    sure = probe.missed >= limits.misses and snapshot.declared > 0
     yield Finding(
         rule=HUNG,
         severity=Severity.CRITICAL if sure else Severity.WARN,

@@ -6,7 +6,7 @@ from typing import Final
 
 from gpuherd.health import Action, Finding, Repair, Severity
 from gpuherd.names import GpuUuid
-from gpuherd_agent.readings import LostHandle, NvmlCode, ProbeReading, Snapshot
+from gpuherd_agent.readings import GpuReading, NvmlCode, ProbeOutcome, ProbeReading, Snapshot
 
 LOST: Final = "gpu_lost"
 COUNT: Final = "gpu_count"
@@ -21,28 +21,35 @@ class Limits:
 
 
 def judge_lost(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each GPU that the driver calls lost; all of them at once are one finding."""
+    """Yield a finding for each GPU that is gone; when no other is left, one for the node instead.
+
+    Gone is what the driver calls lost, and what it no longer counts on a host that has fewer than declared.
+    """
     del limits
     probe = snapshot.probe
-    if probe is None:
+    if probe is None or probe.outcome is not ProbeOutcome.OK:
         return
-    gone: list[tuple[GpuUuid | None, str]] = [
-        (g.gpu, f"GPU {g.gpu} ({g.pci_bus_id}) is lost: it has fallen off the bus")
-        for g in probe.gpus
-        if NvmlCode.GPU_IS_LOST in g.errors.values()
+    gone = [
+        *((g.gpu, "has fallen off the bus") for g in probe.gpus if NvmlCode.GPU_IS_LOST in g.errors.values()),
+        *((gpu, words) for gpu, words in _handles(probe, snapshot, NvmlCode.GPU_IS_LOST)),
+        *((gpu, "is no longer counted by the driver") for gpu in _uncounted(probe, snapshot)),
     ]
-    gone += [
-        (gpu, f"GPU {gpu or f'with index {h.index}'} is lost: it has fallen off the bus")
-        for h, gpu in _named(probe, snapshot, NvmlCode.GPU_IS_LOST)
-    ]
-    if len(gone) > 1 and len(gone) >= (probe.counted or 0):
-        yield _lost(None, f"all {len(gone)} GPUs are lost: look for one cause, such as power or the driver")
+    left = sum(NvmlCode.GPU_IS_LOST not in g.errors.values() for g in probe.gpus)
+    left += sum(handle.code != NvmlCode.GPU_IS_LOST for handle in probe.lost)
+    if len(gone) > 1 and left == 0:
+        reason = f"all {len(gone)} GPUs are lost: look for one cause, such as power or the driver"
+        yield _lost(None, reason, len(gone), left)
         return
-    for gpu, reason in gone:
-        yield _lost(gpu, reason)
+    for gpu, words in gone:
+        yield _lost(gpu, f"{_name(gpu, snapshot)} is lost: it {words}", len(gone), left)
 
 
-def _lost(gpu: GpuUuid | None, reason: str) -> Finding:
+def is_of_all_gpus(finding: Finding) -> bool:
+    """Say whether this is the one incident that all GPUs are lost: other findings follow from it."""
+    return finding.rule == LOST and finding.gpu is None and finding.evidence.get("gpus_left") == 0
+
+
+def _lost(gpu: GpuUuid | None, reason: str, lost: int, left: int) -> Finding:
     return Finding(
         rule=LOST,
         severity=Severity.CRITICAL,
@@ -50,23 +57,43 @@ def _lost(gpu: GpuUuid | None, reason: str) -> Finding:
         repair=Repair.REBOOT,
         reason=reason,
         gpu=gpu,
-        evidence={"nvml_code": NvmlCode.GPU_IS_LOST.value},
+        evidence={"gpus_lost": lost, "gpus_left": left},
     )
 
 
-def _named(
-    probe: ProbeReading, snapshot: Snapshot, *codes: NvmlCode
-) -> Iterator[tuple[LostHandle, GpuUuid | None]]:
-    """Yield handles that failed with one of the codes, each with a GPU that was seen before and is not now.
+def _name(gpu: GpuUuid | None, snapshot: Snapshot) -> str:
+    if gpu is None:
+        return "a GPU that was not seen before"
+    bus = snapshot.pci_bus_ids.get(gpu)
+    return f"GPU {gpu} ({bus})" if bus else f"GPU {gpu}"
 
-    The index alone names nobody: indexes move when a GPU goes.
-    """
+
+def _vanished(probe: ProbeReading, snapshot: Snapshot) -> list[GpuUuid]:
     here = {g.gpu for g in probe.gpus}
-    vanished = iter([gpu for gpu in snapshot.known if gpu not in here])
+    return [gpu for gpu in snapshot.known if gpu not in here]
+
+
+def _handles(probe: ProbeReading, snapshot: Snapshot, code: NvmlCode) -> Iterator[tuple[GpuUuid | None, str]]:
+    """Yield for each handle that failed with ``code`` a GPU that was seen before and is not now, and words.
+
+    Both are in the order of indexes, so the pairs are true while every GPU is counted. The index alone
+    names nobody: indexes move when a GPU goes.
+    """
+    vanished = iter(_vanished(probe, snapshot))
     for handle in probe.lost:
         gpu = next(vanished, None)
-        if handle.code in codes:
-            yield handle, gpu
+        if handle.code == code:
+            yield gpu, f"has fallen off the bus (no handle at index {handle.index})"
+
+
+def _uncounted(probe: ProbeReading, snapshot: Snapshot) -> list[GpuUuid]:
+    """Return what was seen before and is not even counted.
+
+    Nothing while as many as declared are counted: then a board was replaced.
+    """
+    if probe.counted is None or probe.counted >= snapshot.declared:
+        return []
+    return _vanished(probe, snapshot)[len(probe.lost) :]
 
 
 def judge_count(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
@@ -76,8 +103,7 @@ def judge_count(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
     if probe is None or probe.counted is None or probe.counted == snapshot.declared:
         return
     fewer = probe.counted < snapshot.declared
-    here = {g.gpu for g in probe.gpus}
-    vanished = [gpu for gpu in snapshot.known if gpu not in here]
+    vanished = _vanished(probe, snapshot)
     which = f"; gone: {', '.join(vanished[:8])}" if vanished else ""
     yield Finding(
         rule=COUNT,
@@ -92,25 +118,31 @@ def judge_count(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
 def judge_reset(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each GPU that the driver will not use before a reset."""
     del limits
-    for gpu in snapshot.probe.gpus if snapshot.probe else ():
-        if NvmlCode.RESET_REQUIRED in gpu.errors.values():
-            yield Finding(
-                rule=RESET,
-                severity=Severity.CRITICAL,
-                action=Action.DRAIN,
-                repair=Repair.RESET_GPU,
-                reason=f"GPU {gpu.gpu} ({gpu.pci_bus_id}) needs a reset",
-                gpu=gpu.gpu,
-                evidence={"nvml_code": NvmlCode.RESET_REQUIRED.value},
-            )
+    probe = snapshot.probe
+    if probe is None:
+        return
+    wanting = [g.gpu for g in probe.gpus if NvmlCode.RESET_REQUIRED in g.errors.values()]
+    for gpu in (*wanting, *(gpu for gpu, _ in _handles(probe, snapshot, NvmlCode.RESET_REQUIRED))):
+        yield Finding(
+            rule=RESET,
+            severity=Severity.CRITICAL,
+            action=Action.DRAIN,
+            repair=Repair.RESET_GPU,
+            reason=f"{_name(gpu, snapshot)} needs a reset",
+            gpu=gpu,
+            evidence={"nvml_code": NvmlCode.RESET_REQUIRED.value},
+        )
+
+
+_OF_OTHER_RULES: Final = frozenset({NvmlCode.GPU_IS_LOST, NvmlCode.RESET_REQUIRED})
 
 
 def judge_handle(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each index without a handle for another reason than a lost GPU."""
+    """Yield one finding when an index has no handle for another reason than a lost GPU or a due reset."""
     del limits
     probe = snapshot.probe
     for handle in probe.lost if probe else ():
-        if handle.code != NvmlCode.GPU_IS_LOST:
+        if handle.code not in _OF_OTHER_RULES:
             yield Finding(
                 rule=HANDLE,
                 severity=Severity.CRITICAL,
@@ -132,6 +164,11 @@ _RECOVERY: Final = {
     6: (Severity.CRITICAL, Action.DRAIN, Repair.BUS_RESET, "a reset of its bus"),
     7: (Severity.CRITICAL, Action.EVICT, Repair.REBOOT, "a reboot of the system"),
 }
+
+
+def has_recovery(gpu: GpuReading) -> bool:
+    """Say whether the driver told what it asks for."""
+    return gpu.recovery_action is not None
 
 
 def judge_recovery(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:

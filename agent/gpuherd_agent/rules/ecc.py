@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpuherd.health import Action, Finding, Repair, Severity
-from gpuherd_agent.readings import Snapshot
+from gpuherd_agent.readings import GpuReading, Snapshot
 
 NAME: Final = "ecc_uncorrected"
 
@@ -16,6 +16,11 @@ class Limits:
 
     rise_max: int = 0
     """New uncorrected errors that are borne. Every peer uses 0: one such error has already hurt a job."""
+
+
+def has_count(gpu: GpuReading) -> bool:
+    """Say whether this reading could show new errors."""
+    return gpu.ecc_uncorrected_volatile_total is not None
 
 
 def judge(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:

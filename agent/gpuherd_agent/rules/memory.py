@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpuherd.health import Action, Finding, Repair, Severity
-from gpuherd_agent.readings import Snapshot
+from gpuherd_agent.readings import GpuReading, Snapshot
 
 LEAKED: Final = "memory_leaked"
 SHRUNK: Final = "memory_shrunk"
@@ -19,6 +19,16 @@ class Limits:
     """Memory in use without any process that is borne. Lower raises it for the driver's own use."""
     shrunk_ratio: float = 0.99
     """Share of its first reading that the memory must keep."""
+
+
+def has_use(gpu: GpuReading) -> bool:
+    """Say whether this reading tells what is in use, and by whom."""
+    return gpu.used_bytes is not None and gpu.pids is not None
+
+
+def has_total(gpu: GpuReading) -> bool:
+    """Say whether this reading tells how much memory there is."""
+    return gpu.total_bytes is not None
 
 
 def judge_leaked(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuherd.health import Finding
-from gpuherd_agent.readings import ProbeOutcome, Snapshot
+from gpuherd_agent.readings import GpuReading, ProbeOutcome, Snapshot
+
+
+def is_always_read(gpu: GpuReading) -> bool:
+    """Say yes: the rule needs of a GPU only that it was there."""
+    del gpu
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +20,10 @@ class Rule:
 
     A finding stands once ``raise_n`` of the last ``raise_m`` looks had it. It ends after ``clear_k`` looks
     without it in a row that span ``clear_hold_s``, or, when ``latched``, only by a person. ``enforce`` False
-    = it is told and leads to no act. ``reads_gpus`` = a look without GPU readings says nothing about it.
+    = it is told and leads to no act.
+
+    Only a look that could have had the finding counts as one without it: the probe cycle must have ended as
+    one of ``cleared_by``, and the GPU in question must satisfy ``is_read``.
     """
 
     name: str
@@ -27,14 +36,8 @@ class Rule:
     clear_hold_s: float = 0.0
     latched: bool = False
     enforce: bool = False
-    reads_gpus: bool = True
+    cleared_by: frozenset[ProbeOutcome] = frozenset({ProbeOutcome.OK})
+    is_read: Callable[[GpuReading], bool] = is_always_read
     runbook: str
     """Page under docs/runbook."""
     source: str
-
-    def is_informed(self, snapshot: Snapshot) -> bool:
-        """Say whether this look can confirm or clear the rule's findings."""
-        probe = snapshot.probe
-        if probe is None or probe.outcome is ProbeOutcome.STARTING:
-            return False
-        return probe.outcome is ProbeOutcome.OK or not self.reads_gpus

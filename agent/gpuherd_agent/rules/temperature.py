@@ -27,6 +27,22 @@ class Limits:
     """How near to the point where the board turns itself off the node is evicted."""
 
 
+def has_core(gpu: GpuReading) -> bool:
+    """Say whether this reading has a core temperature that can be true, and something to hold it against."""
+    against = (gpu.margin_celsius, gpu.slowdown_celsius, gpu.shutdown_celsius)
+    return _is_plausible(gpu.core_celsius) and any(limit is not None for limit in against)
+
+
+def has_memory(gpu: GpuReading) -> bool:
+    """Say whether this reading has a memory temperature that can be true, and its limit."""
+    return _is_plausible(gpu.memory_celsius) and gpu.memory_max_celsius is not None
+
+
+def has_sensor(gpu: GpuReading) -> bool:
+    """Say whether the core's sensor was read at all."""
+    return gpu.core_celsius is not None
+
+
 def judge_core(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
     """Yield the worst band that each GPU's core is in; a board without thresholds yields nothing."""
     for gpu in snapshot.probe.gpus if snapshot.probe else ():

@@ -76,7 +76,7 @@ class GpuProbe:
         now = self._clock.now()
         if self._child is None:
             if self._failure is not None and (now < self._retry_at or self._stuck(now) >= MAX_STUCK):
-                return self._failure
+                return replace(self._failure, is_repeat=True)
             try:
                 self._child = await ProbeChild.start(self._argv, self._environ)
             except ChildGone:
@@ -97,7 +97,9 @@ class GpuProbe:
             reading = await child.answer(self._token, within_s=self._patience_s(is_fresh=is_fresh))
         except TimeoutError:
             if is_fresh and self._clock.now() - self._started_at < self._settings.start_deadline_s:
-                return self._failure or ProbeReading(outcome=ProbeOutcome.STARTING)
+                if self._failure is None:
+                    return ProbeReading(outcome=ProbeOutcome.STARTING)
+                return replace(self._failure, is_repeat=True)
             missed = self._failure.missed if self._failure is not None else 0
             return self._failed(ProbeReading(outcome=ProbeOutcome.DEADLINE, missed=missed + 1))
         except ChildGone:

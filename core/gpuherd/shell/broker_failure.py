@@ -1,10 +1,12 @@
 """Why a session with the broker ended, in a closed set of words for metrics and logs."""
 
 import enum
-from typing import Final
+from typing import Final, TypeVar
 
 import aiomqtt
 from paho.mqtt.reasoncodes import ReasonCode
+
+E = TypeVar("E", bound=BaseException)
 
 
 class Why(enum.StrEnum):
@@ -42,8 +44,8 @@ def why(error: BaseException | None) -> Why:
     return Why.UNREACHABLE
 
 
-def leaf(group: BaseExceptionGroup[aiomqtt.MqttError]) -> aiomqtt.MqttError:
-    """Return the first error in a group; aiomqtt chains what is behind it as its cause."""
+def leaf(group: BaseExceptionGroup[E]) -> E:
+    """Return the first error in a group of groups; aiomqtt chains what is behind it as its cause."""
     first = group.exceptions[0]
     return leaf(first) if isinstance(first, BaseExceptionGroup) else first
 

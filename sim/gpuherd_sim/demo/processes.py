@@ -71,7 +71,9 @@ class Crew:
 
     def code(self, name: str, *, within_s: float = 15.0) -> int:
         """Return how one ended by itself; raises TimeoutExpired when it goes on."""
-        return self._running.pop(name).wait(within_s)
+        code = self._running[name].wait(within_s)
+        del self._running[name]
+        return code
 
     def fallen(self, *, may_end: Sequence[str] = ()) -> Fallen | None:
         """Return the first process that has ended; those in ``may_end`` may do so with status 0."""

@@ -48,3 +48,8 @@ def test_a_claim_that_nobody_answers_for_is_an_old_one() -> None:
 def test_a_settled_name_is_not_given_up() -> None:
     known = passed(connected(NEW, 10.0), 20.0)
     assert heard(known, online("host-a"), retained=False).standing is Standing.SETTLED
+
+
+def test_a_claim_that_comes_before_the_look_begins_counts() -> None:
+    known = connected(heard(NEW, online("host-a"), retained=True), 10.0)
+    assert passed(known, 11.0).standing is Standing.ASKING

@@ -7,6 +7,7 @@ import pytest
 from tests.kit.readings import GIB, cycle, failed, gpu, look, uuid
 
 from gpuherd.health import Action, Finding, Severity
+from gpuherd.names import GpuUuid
 from gpuherd_agent.readings import ProbeOutcome, ProbeReading, Snapshot
 from gpuherd_agent.rules import driver, dropout, ecc, memory, temperature
 from gpuherd_agent.rules.catalog import RULES
@@ -123,10 +124,59 @@ def test_a_lost_handle_is_named_by_the_gpu_that_vanished() -> None:
     assert found.gpu == uuid(1)
 
 
+def test_a_lost_handle_is_named_with_its_address_of_before() -> None:
+    seen = Sightings()
+    look(cycle(gpu(0), gpu(1)), before=seen)
+    (found,) = dropout.judge_lost(look(cycle(gpu(0), lost=[1]), before=seen), dropout.Limits())
+    assert (
+        found.reason
+        == "GPU GPU-1 (00000000:01:00.0) is lost: it has fallen off the bus (no handle at index 1)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("later", "declared", "lost"),
+    [
+        pytest.param(cycle(gpu(0), gpu(2)), 3, [uuid(1)], id="one vanished"),
+        pytest.param(cycle(gpu(0), gpu(2), gpu(3)), 3, [], id="a board was replaced"),
+        pytest.param(cycle(gpu(0), gpu(2)), 2, [], id="as many as declared"),
+        pytest.param(cycle(gpu(2), lost=[0]), 3, [uuid(0), uuid(1)], id="one without a handle, one vanished"),
+        pytest.param(cycle(gpu(2), lost=[0], code=999), 2, [], id="without a handle for another reason"),
+        pytest.param(cycle(counted=0), 3, [None], id="all vanished are one incident"),
+        pytest.param(cycle(gpu(2, errors={"power_watts": 15}), lost=[0]), 3, [None], id="all in three ways"),
+    ],
+)
+def test_a_gpu_seen_before_and_no_longer_counted_is_lost(
+    later: ProbeReading, declared: int, lost: list[GpuUuid | None]
+) -> None:
+    seen = Sightings()
+    look(cycle(gpu(0), gpu(1), gpu(2)), before=seen)
+    found = list(dropout.judge_lost(look(later, declared=declared, before=seen), dropout.Limits()))
+    assert [f.gpu for f in found] == lost
+
+
+def test_four_of_eight_lost_are_four_findings() -> None:
+    seen = Sightings()
+    look(cycle(*(gpu(i) for i in range(8))), before=seen)
+    half = cycle(*(gpu(i) for i in range(4)), counted=4)
+    found = list(dropout.judge_lost(look(half, declared=8, before=seen), dropout.Limits()))
+    assert [f.gpu for f in found] == [uuid(i) for i in range(4, 8)]
+
+
+def test_a_handle_that_wants_a_reset_is_a_reset_and_no_unknown_handle() -> None:
+    seen = Sightings()
+    look(cycle(gpu(0), gpu(1)), before=seen)
+    snapshot = look(cycle(gpu(0), lost=[1], code=16), before=seen)
+    assert [f.gpu for f in dropout.judge_reset(snapshot, dropout.Limits())] == [uuid(1)]
+    assert not list(dropout.judge_handle(snapshot, dropout.Limits()))
+    assert not list(dropout.judge_lost(snapshot, dropout.Limits()))
+
+
 def test_a_lost_handle_of_a_gpu_never_seen_is_named_by_its_index() -> None:
     (found,) = dropout.judge_lost(look(cycle(gpu(0), lost=[1])), dropout.Limits())
     assert found.gpu is None
     assert "index 1" in found.reason
+    assert not dropout.is_of_all_gpus(found)
 
 
 def test_eight_gpus_lost_at_once_are_one_incident() -> None:
@@ -172,6 +222,9 @@ def test_a_gpu_that_needs_a_reset_and_a_handle_that_fails_are_told() -> None:
             failed(ProbeOutcome.DEADLINE, missed=1), 8, [Action.WATCH], id="one miss may be the host"
         ),
         pytest.param(failed(ProbeOutcome.DEADLINE, missed=2), 8, [Action.EVICT], id="two are the driver"),
+        pytest.param(
+            failed(ProbeOutcome.DEADLINE, missed=9), 0, [Action.WATCH], id="hung and no GPU declared"
+        ),
         pytest.param(failed(ProbeOutcome.NO_DRIVER, code=9), 8, [Action.EVICT], id="no driver"),
         pytest.param(failed(ProbeOutcome.NO_DRIVER, code=9), 0, [], id="no driver and no GPU declared"),
         pytest.param(

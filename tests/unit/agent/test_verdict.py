@@ -1,9 +1,11 @@
 """Findings over time: raised by confirmation, cleared by patience, never by silence."""
 
+from dataclasses import replace
+
 import pytest
 from tests.kit.readings import cycle, failed, gpu, look, uuid
 
-from gpuherd.health import Action, Severity, Verdict
+from gpuherd.health import Action, Finding, Severity, Verdict
 from gpuherd_agent.readings import ProbeOutcome, ProbeReading
 from gpuherd_agent.rules import dropout
 from gpuherd_agent.sightings import Sightings
@@ -82,14 +84,14 @@ def test_a_latched_finding_survives_a_restart() -> None:
 
 def test_a_count_that_is_right_again_clears_after_three_looks() -> None:
     looks = Looks()
-    assert looks(WELL, SHORT, SHORT).action is Action.EVICT
+    assert looks(SHORT, SHORT).action is Action.EVICT
     assert looks(WELL, WELL).action is Action.EVICT
     assert looks(WELL).severity is Severity.OK
 
 
 def test_a_relapse_starts_the_patience_anew() -> None:
     looks = Looks()
-    looks(WELL, SHORT, SHORT, WELL, WELL)
+    looks(SHORT, SHORT, WELL, WELL)
     assert looks(SHORT).action is Action.EVICT
     assert looks(WELL, WELL).action is Action.EVICT
 
@@ -97,7 +99,7 @@ def test_a_relapse_starts_the_patience_anew() -> None:
 @pytest.mark.parametrize("outcome", [ProbeOutcome.STARTING, ProbeOutcome.CHILD_DIED, ProbeOutcome.DEADLINE])
 def test_a_look_that_read_nothing_clears_nothing(outcome: ProbeOutcome) -> None:
     looks = Looks()
-    looks(WELL, SHORT, SHORT)
+    looks(SHORT, SHORT)
     assert looks(*[failed(outcome, missed=1)] * 20).action is Action.EVICT
 
 
@@ -124,7 +126,7 @@ def test_heat_needs_three_of_five_looks_and_five_quiet_minutes() -> None:
 
 def test_a_hung_driver_is_the_one_cause_and_clears_after_three_answers() -> None:
     looks = Looks()
-    looks(WELL, SHORT, SHORT)
+    looks(SHORT, SHORT)
     verdict = looks(HUNG)
     assert [f.rule for f in verdict.findings] == ["driver_hung"]
     assert looks(WELL, WELL).action is Action.EVICT
@@ -141,3 +143,95 @@ def test_an_agent_that_probes_anew_knows_less_and_says_so() -> None:
 def test_a_host_without_gpus_is_ok_without_a_driver() -> None:
     probe = failed(ProbeOutcome.NO_DRIVER, code=12)
     assert Judge().step(look(probe, declared=0)).severity is Severity.OK
+
+
+def test_a_gpu_that_is_no_longer_counted_is_lost_and_stays_so_when_it_is_back() -> None:
+    looks = Looks()
+    looks(WELL, SHORT, SHORT)
+    verdict = looks(*[WELL] * 20)
+    assert [(f.rule, f.gpu) for f in verdict.findings] == [("gpu_lost", uuid(2))]
+    assert looks.judge.acknowledge(dropout.LOST, uuid(2))
+    assert looks(WELL).severity is Severity.OK
+
+
+def test_all_gpus_lost_are_one_incident_whatever_else_stands() -> None:
+    looks = Looks()
+    hurt = cycle(gpu(0), gpu(1, ecc_uncorrected_volatile_total=3), gpu(2), gpu(3))
+    assert looks(WELL, hurt).action is Action.DRAIN
+    verdict = looks(*[cycle(counted=0)] * 2)
+    assert [(f.rule, f.gpu) for f in verdict.findings] == [("gpu_lost", None)]
+    assert {f.rule for f in looks.judge.latched} == {"gpu_lost", "ecc_uncorrected"}
+
+
+@pytest.mark.parametrize(
+    "unread",
+    [
+        pytest.param({"core_celsius": None, "errors": {"core_celsius": 999}}, id="the call failed"),
+        pytest.param({"core_celsius": 255.0}, id="the sensor is broken"),
+        pytest.param(
+            {"core_celsius": 45.0, "slowdown_celsius": None, "shutdown_celsius": None},
+            id="the thresholds are gone",
+        ),
+    ],
+)
+def test_a_reading_that_is_missing_on_a_present_gpu_clears_nothing(unread: dict[str, object]) -> None:
+    looks = Looks()
+    looks(WELL, *[HOT] * 3)
+    blind = cycle(gpu(0, **unread), gpu(1), gpu(2), gpu(3))
+    assert "temperature_core" in {f.rule for f in looks(*[blind] * 400).findings}
+    assert looks(*[WELL] * 301).severity is Severity.OK
+
+
+@pytest.mark.parametrize("outcome", [ProbeOutcome.CHILD_DIED, ProbeOutcome.STARTING], ids=str)
+def test_only_an_answer_ends_a_hang(outcome: ProbeOutcome) -> None:
+    looks = Looks()
+    assert looks(HUNG, *[failed(outcome)] * 20).action is Action.EVICT
+
+
+def test_an_answer_that_there_is_no_driver_ends_a_hang_and_stands_itself() -> None:
+    looks = Looks()
+    verdict = looks(HUNG, *[failed(ProbeOutcome.NO_DRIVER, code=9)] * 3)
+    assert [f.rule for f in verdict.findings] == ["driver_missing"]
+
+
+def test_an_old_failure_told_again_confirms_nothing() -> None:
+    looks = Looks()
+    missing = failed(ProbeOutcome.NO_DRIVER, code=9)
+    again = replace(missing, is_repeat=True)
+    assert looks(WELL, missing, *[again] * 20) == Verdict(severity=Severity.UNKNOWN)
+    assert looks.judge.pending
+    assert looks(missing).action is Action.EVICT
+    assert looks(*[again] * 20).action is Action.EVICT
+
+
+def test_a_missing_driver_ends_with_a_reading_and_not_with_a_hang() -> None:
+    looks = Looks()
+    looks(*[failed(ProbeOutcome.NO_DRIVER, code=9)] * 2)
+    assert "driver_missing" in {f.rule for f in looks(*[HUNG] * 10).findings}
+    assert looks(*[WELL] * 3).severity is Severity.OK
+
+
+def test_a_suspicion_about_a_gpu_that_went_away_is_not_waited_for() -> None:
+    looks = Looks()
+    looks(WELL, cycle(gpu(0), gpu(1), gpu(2), gpu(3, errors={"power_watts": 15})))
+    assert looks.judge.pending
+    swapped = cycle(gpu(0), gpu(1), gpu(2), gpu(9))
+    assert looks(swapped, swapped).severity is Severity.OK
+    assert not looks.judge.pending
+
+
+def test_a_child_that_died_once_is_no_fault_of_the_node() -> None:
+    looks = Looks()
+    looks(WELL)
+    verdict = looks(failed(ProbeOutcome.CHILD_DIED))
+    assert (verdict.severity, verdict.action, verdict.findings) == (Severity.UNKNOWN, Action.NONE, ())
+
+
+def test_a_child_that_keeps_dying_is_told_and_leads_to_no_act() -> None:
+    verdict = Looks()(*[failed(ProbeOutcome.CHILD_DIED)] * 3)
+    assert (verdict.severity, verdict.action) == (Severity.WARN, Action.WATCH)
+
+
+def test_a_latched_finding_of_a_rule_that_is_gone_is_dropped() -> None:
+    stray = Finding(rule="no_such_rule", severity=Severity.CRITICAL, action=Action.EVICT, reason="old")
+    assert Judge(latched=(stray,)).latched == ()
