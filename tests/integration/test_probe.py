@@ -4,7 +4,6 @@ import asyncio
 import ctypes
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,13 +16,16 @@ import psutil
 import pynvml
 import pytest
 
+from gpuherd.health import Action, Severity, Verdict
 from gpuherd.names import GpuUuid
 from gpuherd.shell.clock import SystemClock
 from gpuherd_agent.readings import GpuReading, NvmlCode, ProbeOutcome, ProbeReading
 from gpuherd_agent.sensors.probe import GpuProbe
 from gpuherd_agent.sensors.probe_settings import ProbeSettings
-from gpuherd_sim.gpus.library import build_library
-from gpuherd_sim.gpus.scenario import Scenario, gpu_uuid
+from gpuherd_agent.sightings import Sightings
+from gpuherd_agent.verdict import Judge
+from gpuherd_sim.gpus.library import SONAME, build_library
+from gpuherd_sim.gpus.scenario import Scenario, Value, gpu_uuid
 from gpuherd_sim.gpus.scenario_file import VARIABLE, write_scenario
 
 QUICK = ProbeSettings(deadline_s=0.5, start_deadline_s=10.0, backoff_s=0.1, backoff_max_s=0.2)
@@ -207,19 +209,51 @@ async def test_an_older_library_without_a_symbol_offers_less(scenario: Path, tmp
         assert (gpu.margin_celsius, gpu.core_celsius, gpu.errors) == (None, 45.0, {})
 
 
-async def test_the_stand_in_without_a_compiler_reads_the_same(scenario: Path, library: Path) -> None:
-    write_scenario(
-        scenario,
-        HOST.having(
-            {"gpu.1.core_celsius": 70, "gpu.4.pids": (5,), "gpu.6.call.nvmlDeviceGetPowerUsage.error": 999}
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(
+            {"gpu.1.core_celsius": 70, "gpu.4.pids": (5,), "gpu.6.call.nvmlDeviceGetPowerUsage.error": 999},
+            id="values and a failing call",
         ),
-    )
+        pytest.param({"gpu.2.error": 15, "gpu.3.gone": 1}, id="one lost and one not counted"),
+        pytest.param({"gpu.0.call.nvmlDeviceGetUtilizationRates.error": 16}, id="one needs a reset"),
+        pytest.param(
+            {
+                "gpu.5.field.230.error": 3,
+                "gpu.5.field.82.error": 999,
+                "call.nvmlDeviceGetMemoryInfo_v2.error": 999,
+                "gpu.7.pci_bus_id": "00000001:AB:00.0",
+                "all.slowdown_offset_celsius": -4,
+                "gpu.7.recovery_action": 2,
+            },
+            id="fields, fallback of memory, addresses",
+        ),
+        pytest.param({"gpus": 0}, id="no GPU"),
+    ],
+)
+async def test_the_stand_in_without_a_compiler_reads_the_same(
+    scenario: Path, library: Path, changes: dict[str, Value]
+) -> None:
+    write_scenario(scenario, HOST.having(changes))
     async with probing(scenario, library) as probe:
         by_library = await first_good(probe)
     async with probing(scenario, None, replace(QUICK, backend="scenario")) as probe:
         by_stand_in = await first_good(probe)
-    assert by_stand_in.gpus == by_library.gpus
-    assert by_stand_in.counted == by_library.counted
+    assert replace(by_stand_in, duration_s=0.0) == replace(by_library, duration_s=0.0)
+
+
+@pytest.mark.parametrize("backend", ["nvml", "scenario"])
+async def test_a_driver_that_will_not_start_is_no_driver_with_its_code(
+    scenario: Path, library: Path, backend: str
+) -> None:
+    write_scenario(scenario, HOST.having({"call.nvmlInitWithFlags.error": 18}))
+    async with probing(scenario, library, replace(QUICK, backend=backend)) as probe:
+        reading = await probe.read()
+        assert (reading.outcome, reading.code) == (
+            ProbeOutcome.NO_DRIVER,
+            NvmlCode.LIB_RM_VERSION_MISMATCH,
+        )
 
 
 def test_a_child_ends_with_its_parent(scenario: Path, library: Path) -> None:
@@ -245,23 +279,114 @@ def test_a_child_ends_with_its_parent(scenario: Path, library: Path) -> None:
     assert not psutil.pid_exists(child)
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
-def test_the_sizes_of_structs_are_those_of_nvidias_header(tmp_path: Path) -> None:
+LAYOUT = (
+    "nvmlTemperature_t",
+    "nvmlMarginTemperature_t",
+    "nvmlMemory_t",
+    "nvmlMemory_v2_t",
+    "nvmlUtilization_t",
+    "nvmlProcessInfo_t",
+    "nvmlFieldValue_t",
+    "nvmlPciInfo_t",
+)
+"""The structs of the C library in the order in which it tells their sizes."""
+
+
+def test_the_sizes_of_structs_are_those_of_nvidias_header(library: Path, tmp_path: Path) -> None:
     """The header comes from the package nvidia-nvml-dev, at test time only."""
     found = [p for site in sys.path for p in Path(site or ".").glob("nvidia/**/nvml.h")]
     assert found, "nvidia-nvml-dev is not installed"
-    structs = {
+    header = header_sizes(found[0].parent, tmp_path)
+    ours = ctypes.CDLL(str(library / SONAME))
+    assert [ours.nvmlFakeLayout(i) for i in range(len(LAYOUT) + 1)] == [*header.values(), 0]
+    by_pynvml = {
         "nvmlMemory_v2_t": pynvml.c_nvmlMemory_v2_t,
         "nvmlPciInfo_t": pynvml.nvmlPciInfo_t,
         "nvmlProcessInfo_t": pynvml.c_nvmlProcessInfo_v2_t,
         "nvmlFieldValue_t": pynvml.c_nvmlFieldValue_t,
         "nvmlUtilization_t": pynvml.c_nvmlUtilization_t,
     }
-    lines = "".join(f'printf("{name} %zu\\n", sizeof({name}));' for name in structs)
-    source = tmp_path / "sizes.c"
+    assert {name: ctypes.sizeof(kind) for name, kind in by_pynvml.items()} == {
+        name: header[name] for name in by_pynvml
+    }
+
+
+def header_sizes(include: Path, folder: Path) -> dict[str, int]:
+    lines = "".join(f'printf("{name} %zu\\n", sizeof({name}));' for name in LAYOUT)
+    source = folder / "sizes.c"
     head = "#define NVML_NO_UNVERSIONED_FUNC_DEFS 1\n#include <nvml.h>\n#include <stdio.h>\n"
     source.write_text(f"{head}int main(void){{{lines}}}\n")
-    subprocess.run(["gcc", f"-I{found[0].parent}", "-o", str(tmp_path / "sizes"), str(source)], check=True)
-    said = subprocess.run([str(tmp_path / "sizes")], capture_output=True, text=True, check=True).stdout
-    header = {name: int(size) for name, size in re.findall(r"(\w+) (\d+)", said)}
-    assert header == {name: ctypes.sizeof(kind) for name, kind in structs.items()}
+    subprocess.run(["gcc", f"-I{include}", "-o", str(folder / "sizes"), str(source)], check=True)
+    said = subprocess.run([str(folder / "sizes")], capture_output=True, text=True, check=True).stdout
+    return {name: int(size) for name, size in re.findall(r"(\w+) (\d+)", said)}
+
+
+class Judged:
+    """A probe's readings through memory and judge, as the agent does it."""
+
+    def __init__(self, probe: GpuProbe) -> None:
+        self.probe = probe
+        self.seen = Sightings()
+        self.judge = Judge()
+        self.clock = SystemClock()
+
+    async def look(self) -> Verdict:
+        reading = await self.probe.read()
+        return self.judge.step(self.seen.take(probe=reading, host=None, declared=8, now=self.clock.now()))
+
+    async def until(self, rule: str | None) -> Verdict:
+        for _ in range(100):
+            verdict = await self.look()
+            if [f.rule for f in verdict.findings] == ([] if rule is None else [rule]) and (
+                verdict.severity is not Severity.UNKNOWN
+            ):
+                return verdict
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"expected {rule}, and the last verdict was {verdict}")
+
+
+async def test_a_gpu_that_the_driver_calls_lost_is_named_in_the_verdict(
+    scenario: Path, library: Path
+) -> None:
+    async with probing(scenario, library) as probe:
+        judged = Judged(probe)
+        assert (await judged.until(None)).severity is Severity.OK
+        write_scenario(scenario, HOST.with_lost(3))
+        first, second = await judged.look(), await judged.look()
+        assert (first.action, second.action) == (Action.NONE, Action.EVICT)
+        (found,) = second.findings
+        assert found.gpu == gpu_uuid("probe-test", 3)
+        assert f"{found.gpu} (00000000:13:00.0) is lost" in found.reason
+
+
+async def test_a_hang_of_the_driver_is_one_finding_that_ends_with_answers(
+    scenario: Path, library: Path
+) -> None:
+    settings = replace(QUICK, deadline_s=0.3, start_deadline_s=1.0)
+    async with probing(scenario, library, settings) as probe:
+        judged = Judged(probe)
+        await judged.until(None)
+        write_scenario(scenario, HOST.with_hang())
+        told = await judged.until("driver_hung")
+        assert (told.severity, told.action) == (Severity.WARN, Action.WATCH)
+        while told.action is not Action.EVICT:
+            told = await judged.until("driver_hung")
+        assert told.findings[0].gpu is None
+        write_scenario(scenario, HOST.with_hang(0.0))
+        assert (await judged.until(None)).severity is Severity.OK
+
+
+async def test_a_missing_driver_is_believed_after_a_second_child_found_none(scenario: Path) -> None:
+    async with probing(scenario, None) as probe:
+        judged = Judged(probe)
+        reading = await probe.read()
+        assert not reading.is_repeat
+        assert (await judged.until("driver_missing")).action is Action.EVICT
+
+
+async def test_a_failure_that_is_told_again_says_so(scenario: Path) -> None:
+    async with probing(scenario, None, replace(QUICK, backoff_s=60.0, backoff_max_s=60.0)) as probe:
+        first = await probe.read()
+        again = await probe.read()
+        assert (first.outcome, first.is_repeat) == (ProbeOutcome.NO_DRIVER, False)
+        assert (again.outcome, again.is_repeat) == (ProbeOutcome.NO_DRIVER, True)
