@@ -1,23 +1,21 @@
 """Facts of the node as Prometheus text. Pure: a scrape reads what is already known.
 
 Names, types and labels come from ``metrics_catalog``. A value that the driver does not offer is left out.
-Format: Prometheus text exposition format 0.0.4.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from gpuherd import exposition
+from gpuherd.exposition import Sample, known
 from gpuherd.health import Severity, Verdict
 from gpuherd.holds import HEALTH, REPAIR, SCALER, UPGRADE, Hold, HoldKind, is_user
 from gpuherd.names import ClusterName, NodeName
 from gpuherd.phases import Phase
-from gpuherd_agent.metrics_catalog import METRICS, Metric
+from gpuherd_agent.metrics_catalog import METRICS
 from gpuherd_agent.readings import GpuReading, HostReading, ProbeOutcome, Snapshot
 from gpuherd_agent.state_document import gpus
-
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _OWNERS: Final = (HEALTH, REPAIR, SCALER, UPGRADE, "user")
 """People share one label value: their names are not a bounded set."""
@@ -64,15 +62,6 @@ class NodeFacts:
     desired_refused_by_reason: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One series: values of the family's labels in the catalogue's order, and its value."""
-
-    name: str
-    value: float
-    labels: tuple[str, ...] = ()
-
-
 class Page:
     """Renders facts at most once, on the first scrape after they changed."""
 
@@ -88,17 +77,8 @@ class Page:
 
 
 def render(facts: NodeFacts) -> bytes:
-    """Return the page: families in the catalogue's order, those without a value left out."""
-    found: dict[str, list[Sample]] = {}
-    for sample in samples(facts):
-        if not math.isnan(sample.value):
-            found.setdefault(sample.name, []).append(sample)
-    lines: list[str] = []
-    for metric in METRICS:
-        series = found.get(metric.name)
-        if series:
-            lines += _family(metric, series)
-    return ("\n".join(lines) + "\n").encode()
+    """Return the page of these facts."""
+    return exposition.render(METRICS, samples(facts))
 
 
 def samples(facts: NodeFacts) -> Iterator[Sample]:
@@ -109,8 +89,8 @@ def samples(facts: NodeFacts) -> Iterator[Sample]:
     yield Sample("gpuherd_ticks_total", facts.ticks_total)
     yield Sample("gpuherd_tick_late_total", facts.tick_late_total)
     yield Sample("gpuherd_broker_connected", facts.broker_connected)
-    yield from _known("gpuherd_head_reachable", facts.head_reachable)
-    yield from _known("gpuherd_sample_age_seconds", facts.sample_age_s)
+    yield from known("gpuherd_head_reachable", facts.head_reachable)
+    yield from known("gpuherd_sample_age_seconds", facts.sample_age_s)
     for reason, count in sorted(facts.messages_dropped_by_reason.items()):
         yield Sample("gpuherd_messages_dropped_total", count, (reason,))
     for reason, count in sorted(facts.desired_refused_by_reason.items()):
@@ -144,7 +124,7 @@ def _of_snapshot(snapshot: Snapshot, verdict: Verdict) -> Iterator[Sample]:
         yield Sample("gpuherd_probe_up", is_up)
         yield Sample("gpuherd_probe_duration_seconds", probe.duration_s)
         yield Sample("gpuherd_probe_stuck_children", probe.stuck_children)
-        yield from _known("gpuherd_gpus_counted", probe.counted)
+        yield from known("gpuherd_gpus_counted", probe.counted)
         for gpu in gpus(snapshot, verdict):
             yield Sample("gpuherd_gpu_healthy", gpu.healthy, (gpu.uuid,))
             if is_up:
@@ -170,7 +150,7 @@ def _of_gpu(gpu: GpuReading) -> Iterator[Sample]:
         ("utilisation_ratio", gpu.utilisation_ratio),
         ("power_watts", gpu.power_watts),
     ):
-        yield from _known(f"gpuherd_gpu_{name}", value, labels)
+        yield from known(f"gpuherd_gpu_{name}", value, labels)
     if gpu.recovery_action is not None:
         asked = dict(enumerate(_RECOVERY_ACTIONS)).get(gpu.recovery_action, _UNKNOWN_ACTION)
         for action in (*_RECOVERY_ACTIONS, _UNKNOWN_ACTION):
@@ -182,29 +162,4 @@ def _of_host(host: HostReading) -> Iterator[Sample]:
     yield Sample("gpuherd_host_memory_available_bytes", host.memory_available_bytes)
     yield Sample("gpuherd_host_disk_total_bytes", host.disk_total_bytes)
     yield Sample("gpuherd_host_disk_free_bytes", host.disk_free_bytes)
-    yield from _known("gpuherd_host_shm_free_bytes", host.shm_free_bytes)
-
-
-def _known(name: str, value: float | None, labels: tuple[str, ...] = ()) -> Iterator[Sample]:
-    if value is not None:
-        yield Sample(name, value, labels)
-
-
-def _family(metric: Metric, series: list[Sample]) -> Iterator[str]:
-    yield f"# HELP {metric.name} {metric.help}"
-    yield f"# TYPE {metric.name} {metric.kind.value}"
-    for sample in series:
-        pairs = zip(metric.labels, sample.labels, strict=True)
-        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
-        yield f"{metric.name}{'{' + labels + '}' if labels else ''} {_number(sample.value)}"
-
-
-def _number(value: float) -> str:
-    """Whole numbers without a point; ``True`` is 1."""
-    if isinstance(value, int):
-        return str(int(value))
-    return repr(value) if math.isfinite(value) else ("+Inf" if value > 0 else "-Inf")
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    yield from known("gpuherd_host_shm_free_bytes", host.shm_free_bytes)

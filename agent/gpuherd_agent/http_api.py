@@ -9,8 +9,9 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
+from gpuherd.exposition import CONTENT_TYPE
 from gpuherd.shell.http import new_app
-from gpuherd_agent.exporter import CONTENT_TYPE, NodeFacts, Page
+from gpuherd_agent.exporter import NodeFacts, Page
 from gpuherd_agent.readings import ProbeOutcome
 
 _FINE: Final = "ok\n"

@@ -51,6 +51,8 @@ class Node:
         self._outside = outside
         self._started_at = clock.wall()
         self._herald: Herald | None = None
+        self._facts: NodeFacts | None = None
+        self._facts_key: object = None
         self.sensing = Sensing(
             probe=outside.probe,
             host=outside.host,
@@ -110,9 +112,13 @@ class Node:
         return f"no step for {idle_s:.0f} s" if idle_s > STALLED_S else ""
 
     def facts(self, bus: Bus) -> NodeFacts:
-        """Return what there is to export: the same object until the next look at the GPUs."""
+        """Return what there is to export: the same object until something of it has changed."""
         steward, health, herald = self.steward, self.sensing.health, self._herald
-        return NodeFacts(
+        key = (self.sensing.ticks_total, steward.station, id(steward.memory), bus.is_connected)
+        if self._facts is not None and key == self._facts_key:
+            return self._facts
+        self._facts_key = key
+        self._facts = NodeFacts(
             cluster=self._identity.cluster,
             node=self._identity.node,
             version=__version__,
@@ -132,6 +138,7 @@ class Node:
             messages_dropped_by_reason=dict(herald.dropped) if herald else {},
             desired_refused_by_reason=dict(herald.desired_refused) if herald else {},
         )
+        return self._facts
 
 
 def _latched(memory: NodeMemory, identity: Identity) -> tuple[Finding, ...]:

@@ -5,6 +5,7 @@ The only module that knows every part; it decides nothing.
 
 import asyncio
 import contextlib
+import functools
 import os
 import random
 import secrets
@@ -14,20 +15,23 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from gpuherd.broker_settings import parse_url
 from gpuherd.errors import ConfigInvalid
+from gpuherd.exposition import CONTENT_TYPE
 from gpuherd.names import OperationId
 from gpuherd.shell import logs
 from gpuherd.shell.broker import MqttBus
 from gpuherd.shell.clock import SystemClock
 from gpuherd.shell.gcs import Gcs
+from gpuherd.shell.http import new_app
 from gpuherd.shell.http_listen import Tcp, Unix, serving
 from gpuherd.shell.sd_notify import SdNotify
 from gpuherd_autoscaler.api import Api
 from gpuherd_autoscaler.book import Book, Herd
 from gpuherd_autoscaler.embedded_broker import EmbeddedBroker
+from gpuherd_autoscaler.exporter import ScalerFacts, render
 from gpuherd_autoscaler.faces import Look
 from gpuherd_autoscaler.inventory import Inventory
 from gpuherd_autoscaler.ledger import LedgerFailed
@@ -56,6 +60,8 @@ def run(settings: ScalerSettings) -> int:
         ledger = SqliteLedger(Path(settings.state_dir))
     except LedgerFailed as error:
         raise ConfigInvalid({"state_dir": str(error)}) from error
+    if ledger.set_aside is not None:
+        log.error("ledger.unsound", kept_as=str(ledger.set_aside))
     try:
         return asyncio.run(_live(settings, ledger))
     finally:
@@ -104,11 +110,14 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
         )
         if settings.scaler.record:
             loop.record_to(_recorder(Path(settings.scaler.record)))
-        Inbox(inventory, clock, settings.cluster, on_news=loop.wake).listen(bus)
+        inbox = Inbox(inventory, clock, settings.cluster, on_news=loop.wake)
+        inbox.listen(bus)
         book.on_order(lambda node: publisher.offer(node, now=clock.now()))
         bus.on_connect(lambda: publisher.offer_all(herd.names, now=clock.now()))
-        api = _api(book, loop, bus, ledger)
-        async with _listening(settings, api), asyncio.TaskGroup() as group:
+        look = functools.partial(_look, book, loop, bus)
+        api = _api(book, loop, look, ledger)
+        page = _page(api, lambda: _facts(look(), loop, inbox))
+        async with _listening(settings, api, page), asyncio.TaskGroup() as group:
             log.info(
                 "autoscaler.started", cluster=settings.cluster, mode=book.mode.value, nodes=len(herd.names)
             )
@@ -118,13 +127,13 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
             group.create_task(_notify(loop))
 
 
-def _api(book: Book, loop: Loop, bus: MqttBus, ledger: SqliteLedger) -> Api:
+def _look(book: Book, loop: Loop, bus: MqttBus) -> Look:
+    return Look(book=book, decided=loop.outcome.last, broker_connected=bus.is_connected)
+
+
+def _api(book: Book, loop: Loop, look: Callable[[], Look], ledger: SqliteLedger) -> Api:
     """Return the API, with the events of earlier runs to resume from."""
-    api = Api(
-        People(book),
-        lambda: Look(book=book, decided=loop.outcome.last, broker_connected=bus.is_connected),
-        is_ready=lambda: _why_not_ready(loop),
-    )
+    api = Api(People(book), look, is_ready=lambda: _why_not_ready(loop))
     for event in ledger.events(after=0, limit=KEPT_EVENTS):
         api.put(event)
     book.on_event(api.put)
@@ -147,22 +156,37 @@ async def _broker(settings: ScalerSettings) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _listening(settings: ScalerSettings, api: Api) -> AsyncIterator[None]:
-    """Serve the API on its socket and, when a port is set, liveness on loopback."""
+async def _listening(settings: ScalerSettings, api: Api, page: web.Application) -> AsyncIterator[None]:
+    """Serve the API on its socket and, when a port is set, metrics and liveness on loopback."""
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(
             serving(api.app(), Unix(path=Path(settings.api.socket), key="api.socket"))
         )
         if settings.metrics.port:
             place = Tcp(host=settings.metrics.host, port=settings.metrics.port, key="metrics.port")
-            await stack.enter_async_context(serving(_page(api), place))
+            await stack.enter_async_context(serving(page, place))
         yield
 
 
-def _page(api: Api) -> web.Application:
-    page = web.Application()
-    page.add_routes([web.get("/livez", api.livez), web.get("/readyz", api.readyz)])
-    return page
+def _page(api: Api, read: Callable[[], ScalerFacts]) -> web.Application:
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=render(read()), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
+
+    return new_app(
+        [web.get("/metrics", metrics), web.get("/livez", api.livez), web.get("/readyz", api.readyz)]
+    )
+
+
+def _facts(look: Look, loop: Loop, inbox: Inbox) -> ScalerFacts:
+    outcome = loop.outcome
+    return ScalerFacts(
+        fleet=look.fleet(),
+        decision_s=outcome.last.took_s if outcome.last else None,
+        decisions=outcome.cycles,
+        ledger_writable=not outcome.ledger_failed,
+        counts=outcome.counts,
+        dropped=inbox.garbage,
+    )
 
 
 def _recorder(path: Path) -> Callable[[Inputs, Plan], None]:

@@ -11,7 +11,8 @@ import yaml
 from tests.kit.promtool import promtool
 from tests.kit.repository import ROOT
 
-from gpuherd_agent.metrics_catalog import METRICS, Kind
+from gpuherd.exposition import Kind
+from gpuherd_agent.metrics_catalog import METRICS
 
 RULE_FILES: Final = sorted(p for p in (ROOT / "alerts").glob("*.yml") if not p.name.endswith(".test.yml"))
 TEST_FILES: Final = sorted((ROOT / "alerts").glob("*.test.yml"))

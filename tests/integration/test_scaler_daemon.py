@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -54,6 +55,7 @@ class Daemon:
         self.port = port
         self.socket = folder / "s.sock"
         self.config = folder / "autoscaler.toml"
+        self.metrics_port = free_port()
         self.process: subprocess.Popen[str] | None = None
         self.config.write_text(
             f"""
@@ -73,6 +75,8 @@ class Daemon:
             embedded = {str(embedded).lower()}
             [api]
             socket = "{self.socket}"
+            [metrics]
+            port = {self.metrics_port}
             [[pool]]
             name = "p"
             nodes = ["n-[1-3]"]
@@ -294,6 +298,15 @@ def test_an_idempotency_key_finds_the_first_operation(daemon: Daemon) -> None:
     preview = daemon.post("/api/v1/nodes/n-3:drain", {"by": "ann", "dry_run": True})
     assert preview[0] == 200
     assert daemon.get("/api/v1/nodes/n-3")[1]["holds"] == []
+
+
+def test_its_page_tells_the_fleet(daemon: Daemon) -> None:
+    daemon.start()
+    url = f"http://127.0.0.1:{daemon.metrics_port}/metrics"
+    with urllib.request.urlopen(url, timeout=5.0) as reply:
+        text = reply.read().decode()
+    assert 'gpuherd_scaler_nodes{lifecycle="missing"} 3' in text
+    assert 'gpuherd_scaler_mode{mode="enforce"} 1' in text
 
 
 def test_sigterm_ends_it_quickly_and_leaves_no_socket(daemon: Daemon) -> None:

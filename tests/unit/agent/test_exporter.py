@@ -7,10 +7,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.kit.node_facts import LOST, gpu_reading, hung_node, sick_node
 
+from gpuherd.exposition import Kind
 from gpuherd.health import Severity
 from gpuherd.phases import Phase
 from gpuherd_agent.exporter import NodeFacts, Page, render, samples
-from gpuherd_agent.metrics_catalog import METRICS, Kind
+from gpuherd_agent.metrics_catalog import METRICS
 from gpuherd_agent.readings import ProbeOutcome, ProbeReading
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "agent_metrics.prom"

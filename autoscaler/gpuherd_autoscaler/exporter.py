@@ -1,0 +1,55 @@
+"""The fleet as Prometheus text. Pure: a scrape reads what the last decision left."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpuherd import exposition
+from gpuherd.exposition import Sample, known
+from gpuherd.phases import Lifecycle
+from gpuherd.rest import Fleet
+from gpuherd_autoscaler.ledger import Mode
+from gpuherd_autoscaler.metrics_catalog import METRICS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalerFacts:
+    """What there is to export. ``counts`` are orders and refusals by word."""
+
+    fleet: Fleet
+    decision_s: float | None
+    decisions: int
+    ledger_writable: bool
+    counts: Mapping[str, int]
+    dropped: Mapping[str, int]
+
+
+def render(facts: ScalerFacts) -> bytes:
+    """Return the page of these facts."""
+    return exposition.render(METRICS, samples(facts))
+
+
+def samples(facts: ScalerFacts) -> Iterator[Sample]:
+    """Yield every series these facts have."""
+    fleet = facts.fleet
+    yield Sample("gpuherd_scaler_build_info", 1, (fleet.version,))
+    yield Sample("gpuherd_scaler_term", fleet.term)
+    for mode in Mode:
+        yield Sample("gpuherd_scaler_mode", mode.value == fleet.mode, (mode.value,))
+    yield Sample("gpuherd_scaler_frozen", bool(fleet.frozen))
+    yield Sample("gpuherd_scaler_broker_connected", fleet.broker_connected)
+    yield from known("gpuherd_scaler_head_reachable", fleet.head_reachable)
+    yield Sample("gpuherd_scaler_ledger_writable", facts.ledger_writable)
+    for lifecycle in Lifecycle:
+        count = fleet.by_lifecycle.get(lifecycle.value, 0)
+        yield Sample("gpuherd_scaler_nodes", count, (lifecycle.value,))
+    yield Sample("gpuherd_scaler_gpus_declared", fleet.gpus_declared)
+    yield Sample("gpuherd_scaler_gpus_counted", fleet.gpus_counted)
+    yield Sample("gpuherd_scaler_gpus_healthy", fleet.gpus_healthy)
+    yield Sample("gpuherd_scaler_gpus_serving", fleet.gpus_serving)
+    yield Sample("gpuherd_scaler_pending_requests", sum(shape.count for shape in fleet.demand))
+    yield from known("gpuherd_scaler_decision_seconds", facts.decision_s)
+    yield Sample("gpuherd_scaler_decisions_total", facts.decisions)
+    for word, count in sorted(facts.counts.items()):
+        yield Sample("gpuherd_scaler_words_total", count, (word,))
+    for reason, count in sorted(facts.dropped.items()):
+        yield Sample("gpuherd_scaler_documents_dropped_total", count, (reason,))

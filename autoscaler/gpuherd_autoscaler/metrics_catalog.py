@@ -1,0 +1,26 @@
+"""Every metric the autoscaler exports: name, type, meaning and labels."""
+
+from typing import Final
+
+from gpuherd.exposition import counter, gauge
+
+METRICS: Final = (
+    gauge("scaler_build_info", "Version of the autoscaler; always 1.", "version"),
+    gauge("scaler_term", "The term it writes under; 0 before it has taken one."),
+    gauge("scaler_mode", "1 for the mode that stands: enforce acts, recommend only shows.", "mode"),
+    gauge("scaler_frozen", "1 while nothing may be taken away."),
+    gauge("scaler_broker_connected", "1 while a session with the broker stands."),
+    gauge("scaler_head_reachable", "1 while Ray's head answers; left out before the first decision."),
+    gauge("scaler_ledger_writable", "1 while decisions can be recorded; without that nothing is acted on."),
+    gauge("scaler_nodes", "Expected nodes by where they stand.", "lifecycle"),
+    gauge("scaler_gpus_declared", "GPUs that the expected nodes are meant to have."),
+    gauge("scaler_gpus_counted", "GPUs that their drivers count."),
+    gauge("scaler_gpus_healthy", "GPUs that are fit to serve."),
+    gauge("scaler_gpus_serving", "Healthy GPUs of nodes that serve."),
+    gauge("scaler_pending_requests", "Requests that wait in Ray, all shapes together."),
+    gauge("scaler_decision_seconds", "How long the last decision took to make."),
+    counter("scaler_decisions_total", "Decisions made."),
+    counter("scaler_words_total", "Orders changed (word orders) and refusals by the rule's name.", "word"),
+    counter("scaler_documents_dropped_total", "Documents of nodes that were not used, by reason.", "reason"),
+)
+"""Every family, in the order of the page. docs/reference/metrics.md is generated from it."""

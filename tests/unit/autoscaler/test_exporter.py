@@ -1,0 +1,39 @@
+"""The autoscaler's page: every family is in the catalogue, and promtool has no complaint."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+
+import pytest
+from tests.kit.rest_bodies import fleet
+
+from gpuherd_autoscaler.exporter import ScalerFacts, render, samples
+from gpuherd_autoscaler.metrics_catalog import METRICS
+
+FACTS = ScalerFacts(
+    fleet=fleet(),
+    decision_s=0.002,
+    decisions=7,
+    ledger_writable=True,
+    counts={"orders": 3, "frozen": 1},
+    dropped={"syntax": 2},
+)
+
+
+def test_every_series_is_in_the_catalogue_and_every_family_has_one() -> None:
+    assert {sample.name for sample in samples(FACTS)} == {metric.name for metric in METRICS}
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    text = render(replace(FACTS, decision_s=None)).decode()
+    assert "decision_seconds" not in text
+    assert "gpuherd_scaler_decisions_total 7" in text
+
+
+@pytest.mark.prometheus
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool")
+def test_promtool_has_no_complaint() -> None:
+    done = subprocess.run(
+        ["promtool", "check", "metrics"], input=render(FACTS), capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (0, b"", b"")
