@@ -155,6 +155,15 @@ def test_a_gpu_seen_before_and_no_longer_counted_is_lost(
     assert [f.gpu for f in found] == lost
 
 
+def test_the_only_gpu_of_a_host_is_lost_by_its_own_name() -> None:
+    (found,) = dropout.judge_lost(look(cycle(gpu(0, errors={"core_celsius": 15}))), dropout.Limits())
+    assert (found.gpu, dropout.is_of_all_gpus(found)) == (uuid(0), False)
+
+
+def test_a_host_without_gpus_has_lost_none() -> None:
+    assert not list(dropout.judge_lost(look(cycle()), dropout.Limits()))
+
+
 def test_four_of_eight_lost_are_four_findings() -> None:
     seen = Sightings()
     look(cycle(*(gpu(i) for i in range(8))), before=seen)
