@@ -23,6 +23,8 @@ from gpuherd_agent.store import Store
 
 STALLED_S: Final = 15.0
 """The agent counts as not live when its steward has made no step for this long."""
+BLIND_S: Final = 60.0
+"""... or when no look at the GPUs has ended for this long, good or bad. Above the probe's own deadlines."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,8 +110,11 @@ class Node:
 
     def why_not_live(self) -> str:
         """Return why a restart of the agent would help, or an empty string."""
-        idle_s = self._outside.clock.now() - self.steward.stepped_at
-        return f"no step for {idle_s:.0f} s" if idle_s > STALLED_S else ""
+        now = self._outside.clock.now()
+        idle_s, blind_s = now - self.steward.stepped_at, now - self.sensing.looked_at
+        if idle_s > STALLED_S:
+            return f"no step for {idle_s:.0f} s"
+        return f"no look at the GPUs for {blind_s:.0f} s" if blind_s > BLIND_S else ""
 
     def facts(self, bus: Bus) -> NodeFacts:
         """Return what there is to export: the same object until something of it has changed."""

@@ -41,6 +41,7 @@ class Sensing:
         self._sightings = Sightings()
         self._judge = Judge(latched=latched)
         self._sampled_at: float | None = None
+        self.looked_at = clock.now()
         self.ticks_total = 0
         self.late_total = 0
         self.health = Health(
@@ -70,6 +71,7 @@ class Sensing:
         if probe.outcome is ProbeOutcome.OK:
             self._sampled_at = now
         self.ticks_total += 1
+        self.looked_at = now
         self.health = Health(
             snapshot=snapshot, verdict=self._judge.step(snapshot), latched=self._judge.latched
         )
