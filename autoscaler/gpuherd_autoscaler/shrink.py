@@ -110,6 +110,8 @@ def _unfit_victim(fleet: Fleet, member: Member, demand: Demand, growth: Growth, 
     fitting = [shape for shape in demand.pending if can_take(free, shape)]
     if fitting:
         return f"{prefix}idle, and pending {words(fitting)} would fit on it"
+    if idle_s <= 0:
+        return f"{prefix}idle, seen so for the first time"
     if idle_s < pool.idle_timeout_s and choice.above_ceiling <= 0:
         return f"{prefix}idle for {idle_s:.0f} of {pool.idle_timeout_s:g} s"
     turned_on_at = fleet.memory.turned_on_at.get(pool.name)
