@@ -172,7 +172,7 @@ class Ledger(Protocol):
         ...
 
     def operations(self, *, only_open: bool = False, limit: int = 1_000) -> tuple[Operation, ...]:
-        """Return operations, newest first."""
+        """Return operations, newest first: all open ones, or of all at most ``limit``."""
         ...
 
     def requested(self, request_key: str) -> Operation | None:

@@ -64,8 +64,9 @@ def describe(operation: Operation, state: State | None, ray: RayNode | None) -> 
     """Return one line on where the node stands with this operation."""
     if state is None:
         return "the node has not been heard of"
-    if not has_obeyed(state, (operation.term, operation.generation)):
-        if state.refused and state.refused.generation >= operation.generation:
+    mark = operation.term, operation.generation
+    if not has_obeyed(state, mark):
+        if state.refused and (state.refused.term, state.refused.generation) >= mark:
             return f"the node refused the order: {state.refused.why}"
         return f"waiting for the node to take the order (it is {state.phase.value})"
     parts = [state.phase.value]

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -47,27 +47,37 @@ class SqliteLedger:
         path = folder / "ledger.sqlite3"
         self.set_aside: Path | None = None
         try:
-            self._database = self._opened(path)
-            self._load()
+            self._begin(path)
         except BaseException:
             os.close(self._lock)
             raise
 
-    def _opened(self, path: Path) -> sqlite3.Connection:
+    def _begin(self, path: Path) -> None:
+        """Open the file, or set an unsound one aside and begin anew, recommending only."""
         try:
-            return _open(path)
-        except sqlite3.OperationalError as error:
-            raise LedgerFailed(f"ledger {path}: {error}; free or mend the disk of state_dir") from error
-        except sqlite3.DatabaseError:
-            self.set_aside = _move_aside(path)
-            return _open(path)
+            self._load(path)
+        except (sqlite3.DatabaseError, msgspec.MsgspecError, ValueError) as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise _unusable(path, error) from error
+            try:
+                self.set_aside = _move_aside(path)
+                self._load(path)
+            except (OSError, sqlite3.Error) as second:
+                raise _unusable(path, second) from second
+            self.commit(Change(mode=Mode.RECOMMEND))
 
-    def _load(self) -> None:
-        facts = dict(self._database.execute("select name, value from facts"))
-        self._term = int(facts.get("term", 0))
-        self._mode = Mode(facts["mode"]) if "mode" in facts else None
-        bodies = self._database.execute("select body from orders")
-        self._orders = {o.node: o for o in (msgspec.json.decode(b, type=Order) for (b,) in bodies)}
+    def _load(self, path: Path) -> None:
+        self._database = _open(path)
+        try:
+            facts = dict(self._database.execute("select name, value from facts"))
+            self._term = int(facts.get("term", 0))
+            self._mode = Mode(facts["mode"]) if "mode" in facts else None
+            bodies = self._database.execute("select body from orders")
+            self._orders = {o.node: o for o in (msgspec.json.decode(b, type=Order) for (b,) in bodies)}
+            self.operations(only_open=True)  # each must be readable: they are looked at in every turn
+        except BaseException:
+            self._database.close()
+            raise
         self.was_empty = not facts and not self._orders
 
     @property
@@ -150,28 +160,37 @@ class SqliteLedger:
         )
 
     def _one(self, query: str, value: str) -> Operation | None:
-        row = self._database.execute(query, (value,)).fetchone()
-        return msgspec.json.decode(row[0], type=Operation) if row else None
+        rows = self._read(query, value)
+        return msgspec.json.decode(rows[0][0], type=Operation) if rows else None
 
     def operations(self, *, only_open: bool = False, limit: int = 1_000) -> tuple[Operation, ...]:
-        """Return operations, newest first."""
-        rows = self._database.execute(
+        """Return operations, newest first; of open ones all."""
+        rows = self._read(
             "select body from operations where is_open >= ? order by created_at desc, rowid desc limit ?",
-            (int(only_open), limit),
+            int(only_open),
+            -1 if only_open else limit,
         )
         return tuple(msgspec.json.decode(body, type=Operation) for (body,) in rows)
 
     def events(self, *, after: int, limit: int = 1_000) -> tuple[Event, ...]:
         """Return kept events with numbers above ``after``, oldest first."""
-        rows = self._database.execute(
-            "select id, body from events where id > ? order by id limit ?", (after, limit)
-        )
+        rows = self._read("select id, body from events where id > ? order by id limit ?", after, limit)
         return tuple(Event(id=i, note=msgspec.json.decode(body, type=Note)) for i, body in rows)
+
+    def _read(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
+        try:
+            return self._database.execute(query, values).fetchall()
+        except sqlite3.OperationalError as error:
+            raise LedgerFailed(f"cannot read: {error}; mend the disk of state_dir") from error
 
     def close(self) -> None:
         """Close the file and let another scaler have it."""
         self._database.close()
         os.close(self._lock)
+
+
+def _unusable(path: Path, error: Exception) -> LedgerFailed:
+    return LedgerFailed(f"ledger {path}: {error}; free or mend the disk of state_dir")
 
 
 def _locked(folder: Path) -> int:
@@ -209,8 +228,9 @@ def _migrate(database: sqlite3.Connection, path: Path) -> None:
         raise LedgerFailed(
             f"ledger {path} is of schema {version}, this version knows {SCHEMA}: upgrade gpuherd"
         )
-    database.executescript(_TABLES)
-    database.execute(f"pragma user_version = {SCHEMA}")
+    if version < SCHEMA:
+        database.executescript(_TABLES)
+        database.execute(f"pragma user_version = {SCHEMA}")
 
 
 def _move_aside(path: Path) -> Path:

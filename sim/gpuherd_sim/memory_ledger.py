@@ -58,9 +58,9 @@ class MemoryLedger:
         return self._operations.get(operation_id)
 
     def operations(self, *, only_open: bool = False, limit: int = 1_000) -> tuple[Operation, ...]:
-        """Return operations, newest first."""
+        """Return operations, newest first; of open ones all."""
         found = [o for o in reversed(self._operations.values()) if o.is_open or not only_open]
-        return tuple(found[:limit])
+        return tuple(found if only_open else found[:limit])
 
     def requested(self, request_key: str) -> Operation | None:
         """Return the operation that a request with this key led to."""
