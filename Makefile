@@ -33,8 +33,8 @@ test-long: setup packages ## The longest tests only.
 	@$(BIN)/python scripts/stages.py --long
 
 lint: setup ## Format and lint rules.
-	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --no-cache --check .
+	@$(BIN)/ruff check --no-cache .
 
 format: setup ## Rewrite files as lint wants them.
 	@$(BIN)/ruff check --fix-only -q .

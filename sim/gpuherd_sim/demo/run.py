@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpuherd.shell.gcs import Gcs
-
 from gpuherd.errors import HeadUnreachable
 from gpuherd.ray import ClusterSight
 from gpuherd.rest import Node, Nodes
 from gpuherd.shell.clock import Clock
+from gpuherd.shell.gcs import Gcs
 from gpuherd_ctl.client import Scaler, Trouble
 from gpuherd_sim.demo.narrator import Narrator
 from gpuherd_sim.demo.observation import Observation

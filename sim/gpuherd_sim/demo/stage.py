@@ -28,6 +28,7 @@ STAY: Final = 0
 OBJECT_STORE_BYTES: Final = 80_000_000
 """Just above the least that Ray accepts (78,643,200)."""
 
+_LONGEST_TMPDIR: Final = 22
 _RECORD: Final = "demo.json"
 _DROPPED: Final = ("RAY_", "GPUHERD_", "CUDA_VISIBLE_DEVICES")
 """What the user's shell may say to Ray or to us and must not reach the demo."""
@@ -114,8 +115,10 @@ def healthy(node: NodeName) -> Scenario:
 
 
 def set_up() -> Stage:
-    """Make the folder under the system's temporary folder: unix sockets bear no long paths."""
-    folder = Path(tempfile.mkdtemp(prefix="ghdemo-", dir="/tmp"))
+    """Make the folder under TMPDIR, or under /tmp where that is too long: unix sockets bear no long paths."""
+    temporary = tempfile.gettempdir()
+    short = temporary if len(temporary) <= _LONGEST_TMPDIR else "/tmp"  # noqa: S108  mkdtemp makes it ours alone
+    folder = Path(tempfile.mkdtemp(prefix="ghdemo-", dir=short))
     head, client, broker, api, *agents = free_ports(4 + len(NODES))
     try:
         library = build_library(folder)
