@@ -110,7 +110,7 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
         )
         if settings.scaler.record:
             loop.record_to(_recorder(Path(settings.scaler.record)))
-        inbox = Inbox(inventory, clock, settings.cluster, on_news=loop.wake)
+        inbox = Inbox(inventory, clock, settings.cluster, on_news=loop.wake, listed=herd.names)
         inbox.listen(bus)
         book.on_order(lambda node: publisher.offer(node, now=clock.now()))
         bus.on_connect(lambda: publisher.offer_all(herd.names, now=clock.now()))

@@ -6,7 +6,7 @@ names, so that one node cannot speak for another by mistake.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -31,6 +31,8 @@ ReadSight = Callable[[], Awaitable[Sourced[ClusterSight]]]
 
 _LOG_GAP_S: Final = 60.0
 _MAX_NAMES: Final = 10_000
+_OLDER: Final = "older"
+"""Counted and not logged: a broker may hand out what it kept, and a will of an earlier session comes late."""
 
 
 class SightReader:
@@ -72,14 +74,22 @@ class Inbox:
     """Takes the nodes' documents from the broker into the inventory and wakes the loop on news."""
 
     def __init__(
-        self, inventory: Inventory, clock: Clock, cluster: ClusterName, *, on_news: Callable[[], None]
+        self,
+        inventory: Inventory,
+        clock: Clock,
+        cluster: ClusterName,
+        *,
+        on_news: Callable[[], None],
+        listed: Iterable[NodeName] = (),
     ) -> None:
+        """``listed`` are our own nodes: they are heard however many strangers speak."""
         self._inventory = inventory
         self._clock = clock
         self._cluster = cluster
         self._on_news = on_news
         self._logged_at: dict[str, float] = {}
-        self._names: set[NodeName] = set()
+        self._listed = frozenset(listed)
+        self._strangers: set[NodeName] = set()
         self.garbage: Counter[str] = Counter()
         """Documents dropped, by reason."""
 
@@ -105,6 +115,8 @@ class Inbox:
             self._require_room(name)
             if self._inventory.receive_online(online):
                 self._on_news()
+            else:
+                self.garbage[_OLDER] += 1
             return
         state = decode(message.payload, State)
         _require_own_topic(state.cluster == self._cluster and state.node == name)
@@ -113,12 +125,16 @@ class Inbox:
         taken = self._inventory.receive_state(state, at=self._clock.now(), retained=message.retained)
         if taken and _is_news(before, state):
             self._on_news()
+        if before is not None and (state.epoch, state.seq) < (before.epoch, before.seq):
+            self.garbage[_OLDER] += 1
 
     def _require_room(self, name: NodeName) -> None:
         """Bound what strangers can make us remember; a known node is always heard."""
-        if name not in self._names and len(self._names) >= _MAX_NAMES:
-            raise WireInvalid("too_many_names", f"more than {_MAX_NAMES} names spoke")
-        self._names.add(name)
+        if name in self._listed or name in self._strangers:
+            return
+        if len(self._strangers) >= _MAX_NAMES:
+            raise WireInvalid("too_many_names", f"more than {_MAX_NAMES} strangers spoke")
+        self._strangers.add(name)
 
     def _drop(self, reason: str, topic: str, detail: str) -> None:
         self.garbage[reason] += 1

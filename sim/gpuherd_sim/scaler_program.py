@@ -57,7 +57,7 @@ def program(host: ScalerHost) -> Callable[[], Coroutine[Any, Any, None]]:
         publisher = Publisher(bus, host.ledger, host.cluster)
         reader = SightReader(host.sight.sight, host.clock, deadline_s=_HEAD_DEADLINE_S)
         loop = Loop(book=book, bus=bus, publisher=publisher, read_sight=reader.read, limits=host.limits)
-        Inbox(inventory, host.clock, host.cluster, on_news=loop.wake).listen(bus)
+        Inbox(inventory, host.clock, host.cluster, on_news=loop.wake, listed=herd.names).listen(bus)
         book.on_order(lambda node: publisher.offer(node, now=host.clock.now()))
         bus.on_connect(lambda: publisher.offer_all(herd.names, now=host.clock.now()))
         host.people, host.loop = People(book), loop

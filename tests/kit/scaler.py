@@ -1,10 +1,11 @@
 """The scaler's durable part for tests: a book on a real ledger, and what nodes say to it."""
 
-import itertools
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gpuherd.bus import Receive
 from gpuherd.fence import Mark
 from gpuherd.holds import Hold
 from gpuherd.names import ClusterName, NodeName, OperationId, PoolName
@@ -23,7 +24,6 @@ ONE, TWO = NodeName("n-1"), NodeName("n-2")
 HERD = Herd(
     cluster=CLUSTER, pools=(Pool(name=PoolName("p"), nodes=("n-[1-3]",), min=0, max=3),), head=("h:6379",)
 )
-_NUMBERS = itertools.count(1)
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def book(folder: Path, *, term: int = 1) -> Iterator[Book]:
         HERD,
         SystemClock(),
         start_mode=Mode.RECOMMEND,
-        new_id=lambda: OperationId(f"op-{next(_NUMBERS)}"),
+        new_id=lambda: OperationId(f"op-{secrets.token_hex(6)}"),
     )
     try:
         if ledger.term == 0 and term:
@@ -78,3 +78,29 @@ def state(
         if mark is None
         else Observed(term=mark.term, generation=mark.generation, digest=mark.digest, phase=phase),
     )
+
+
+class KeptBus:
+    """A broker connection that only remembers what it was given, in order."""
+
+    def __init__(self) -> None:
+        self.is_connected = True
+        self.kept: list[tuple[str, bytes]] = []
+
+    def keep(self, topic: str, payload: bytes) -> None:
+        """Remember it."""
+        self.kept.append((topic, payload))
+
+    def tell(self, topic: str, payload: bytes) -> None:
+        """Remember it."""
+        self.kept.append((topic, payload))
+
+    def subscribe(self, pattern: str, receive: Receive) -> None:
+        """Hear nothing."""
+
+    def on_connect(self, call: Callable[[], None]) -> None:
+        """Connect at once."""
+        call()
+
+    async def run(self) -> None:
+        """Do nothing."""
