@@ -20,6 +20,12 @@ def is_raylet(pid: int) -> bool:
     return bool(words) and PurePath(words[0]).name == "raylet"
 
 
+def has_rays_title(pid: int) -> bool:
+    """Say whether the process goes by a title that Ray has given it."""
+    words = processes.command(pid)
+    return bool(words) and words[0].startswith("ray::")
+
+
 def describe(process: Process, boot_id: str) -> Raylet | None:
     """Return the record of a running raylet from its command line, None when that names no node id."""
     words = processes.command(process.pid)

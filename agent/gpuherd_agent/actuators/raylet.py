@@ -20,7 +20,7 @@ from gpuherd_agent.actuators.processes import Process
 from gpuherd_agent.actuators.ray_command import MARK, Owner, arguments, environment
 from gpuherd_agent.actuators.ray_install import find_binary, read_versions
 from gpuherd_agent.actuators.ray_settings import RaySettings
-from gpuherd_agent.actuators.ray_tree import count_workers, describe, is_raylet, tree
+from gpuherd_agent.actuators.ray_tree import count_workers, describe, has_rays_title, is_raylet, tree
 from gpuherd_agent.doors import JoinFailed, JoinOrder, JoinRefusal, Raylet
 
 _POLL_S: Final = 0.2
@@ -37,7 +37,8 @@ class RayChild:
     """``gpuherd_agent.doors.RayletDoor`` for ``mode = "child"``.
 
     A process is ours when it carries our mark in its environment: that holds across restarts of the agent,
-    for workers that left the session, and for no raylet of another agent or cluster.
+    for workers that left the session, and for no raylet of another agent or cluster. Ray's own agents write
+    their titles over their environment (2.60); they are known by the session of the launcher.
     """
 
     def __init__(
@@ -86,12 +87,12 @@ class RayChild:
         there = await self.find(None)
         if there is not None:
             return there
-        await self._kill_all(self._ours())
-        self._launcher = self._launch(binary, order)
+        await self._kill_all(None)
+        launcher = self._launcher = self._launch(binary, order)
         try:
-            return replace(await self._wait_for_raylet(self._launcher), head=order.head)
+            return replace(await self._wait_for_raylet(launcher), head=order.head)
         except (JoinFailed, asyncio.CancelledError):
-            await self._kill_all(self._ours())
+            await self._kill_all(launcher.pid)
             raise
 
     def is_alive(self, raylet: Raylet) -> bool:
@@ -108,10 +109,11 @@ class RayChild:
             processes.send(process, signal.SIGTERM)
             await self._until_gone((process,), grace_s)
         # The launcher does not notice the end of its raylet: it is left for the KILL.
-        rest = tuple(p for p in self._ours() if p.pid != raylet.session_pid)
+        session = raylet.session_pid if raylet.boot_id == self._boot_id else None
+        rest = tuple(p for p in self._ours(session) if p.pid != raylet.session_pid)
         if not any(p.pid == raylet.pid for p in rest):
             await self._until_gone(rest, _LINGER_S)
-        return await self._kill_all(self._ours())
+        return await self._kill_all(session)
 
     def ray_workers(self, raylet: Raylet) -> int | None:
         """Return how many processes of its tree run user code, None when the raylet has ended."""
@@ -188,24 +190,28 @@ class RayChild:
     def _is_ours(self, process: Process) -> bool:
         return processes.has_variable(process.pid, MARK, self._owner.mark)
 
-    def _ours(self) -> tuple[Process, ...]:
-        return tuple(process for process in processes.running() if self._is_ours(process))
+    def _ours(self, session: int | None = None) -> tuple[Process, ...]:
+        """Return what carries our mark, and Ray's own of the session, whose number may be in use anew."""
+        return tuple(
+            process
+            for process in processes.running()
+            if self._is_ours(process) or (process.session == session and has_rays_title(process.pid))
+        )
 
     def _reap(self) -> None:
         """Collect the launcher if it is our child and has ended; after a restart init does it."""
         if self._launcher is not None and self._launcher.poll() is not None:
             self._launcher = None
 
-    async def _kill_all(self, found: tuple[Process, ...]) -> bool:
+    async def _kill_all(self, session: int | None) -> bool:
         """Kill until none of ours is left, as they may fork meanwhile; False = some stay."""
         give_up = self._clock.now() + _KILL_S
-        while found:
+        while found := self._ours(session):
+            if self._clock.now() >= give_up:
+                return False
             for process in found:
                 processes.send(process, signal.SIGKILL)
             await self._until_gone(found, min(1.0, _KILL_S))
-            found = self._ours()
-            if found and self._clock.now() >= give_up:
-                return False
         self._reap()
         return True
 
