@@ -5,7 +5,9 @@ Everything of one cycle is one commit, so that a crash leaves all of it or none.
 
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+from gpuherd.errors import Refused
 from gpuherd.holds import SCALER
 from gpuherd.names import NodeName, OperationId
 from gpuherd.ray import RayNode
@@ -18,21 +20,34 @@ from gpuherd_autoscaler.orders import Ask
 from gpuherd_autoscaler.plan import Plan
 
 
-def carry_out(book: Book, plan: Plan) -> int:
-    """Commit and publish what the plan asks of the nodes; return how many orders changed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """How many orders changed, and why those of other nodes could not."""
 
-    Raises LedgerFailed; then nothing of the plan is carried out.
+    changed: int = 0
+    refused: Mapping[NodeName, str] = field(default_factory=dict)
+
+
+def carry_out(book: Book, plan: Plan) -> Carried:
+    """Commit and publish what the plan asks of the nodes.
+
+    An order that its document cannot hold is left out and named; it must not cost the other nodes
+    theirs. Raises LedgerFailed; then nothing of the plan is carried out.
     """
     if plan.is_silent:
-        return 0
+        return Carried()
     open_operations = book.ledger.operations(only_open=True)
-    changes = []
+    changes: list[Change] = []
+    refused: dict[NodeName, str] = {}
     for intent, operation_id in _intents(book, plan):
-        change = book.prepare(intent, operation_id, open_operations)
-        if change is not None:
-            changes.append(change)
+        try:
+            change = book.prepare(intent, operation_id, open_operations)
+        except Refused as refusal:
+            refused[intent.node] = str(refusal)
+        else:
+            changes += [] if change is None else [change]
     book.commit(joined(changes))
-    return len(changes)
+    return Carried(changed=len(changes), refused=refused)
 
 
 def _intents(book: Book, plan: Plan) -> Iterator[tuple[Intent, OperationId]]:
@@ -78,7 +93,10 @@ def observe(book: Book, in_ray: Mapping[NodeName, RayNode], notes: tuple[Note, .
 
 def _serve_again(book: Book, denied: Operation) -> Change:
     ask = orders.serve(denied.id, denied.result, book.standing(denied.node))
-    order = book.next_order(denied.node, ask)
+    try:
+        order = book.next_order(denied.node, ask)
+    except Refused:  # too much is unconfirmed; the next plan that wants the node asks again
+        order = None
     return Change(orders=(order,) if order else ())
 
 

@@ -15,7 +15,7 @@ from gpuherd_autoscaler import acts
 from gpuherd_autoscaler.book import Book
 from gpuherd_autoscaler.decide import decide
 from gpuherd_autoscaler.inventory import by_name
-from gpuherd_autoscaler.ledger import LedgerFailed, Mode
+from gpuherd_autoscaler.ledger import LedgerFailed, Mode, Note
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.news import News
 from gpuherd_autoscaler.plan import Plan
@@ -30,6 +30,9 @@ log = logs.get("gpuherd.autoscaler")
 
 _CONNECTED_FOR_S = 0.5
 """After the broker took us, what it has retained arrives at once; this long is ample."""
+
+_MAX_UNTOLD = 1_000
+"""News that wait for a disk that refuses; older ones are lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,7 @@ class Loop:
         self._clock = book.clock
         self._memory = Memory()
         self._news = News()
+        self._untold: tuple[Note, ...] = ()
         self._wake = asyncio.Event()
         self.outcome = Outcome()
 
@@ -157,13 +161,19 @@ class Loop:
         nodes = decided.snapshot.cluster.value.nodes if decided.snapshot.cluster.value else ()
         states = {n: s for n in self._book.herd.names if (s := self._book.state(n)) is not None}
         in_ray: dict[NodeName, RayNode] = by_name(nodes, states)
+        news = self._news.notes(decided.snapshot, decided.plan, decided.wall)
+        self._untold = (*self._untold, *news)[-_MAX_UNTOLD:]
         try:
             took = acts.take_term(self._book, states, is_start=not self.outcome.has_term)
             self.outcome.has_term = True
-            acts.observe(self._book, in_ray, self._news.notes(decided.snapshot, decided.plan, decided.wall))
+            acts.observe(self._book, in_ray, self._untold)
+            self._untold = ()
             if self._book.mode is Mode.ENFORCE and not took:
-                changed = acts.carry_out(self._book, decided.plan)
-                self._count("orders", changed)
+                carried = acts.carry_out(self._book, decided.plan)
+                self._count("orders", carried.changed)
+                for node, why in carried.refused.items():
+                    self._count("order", 1)
+                    log.debug("order.refused", node=node, error=why)
         except LedgerFailed as error:
             if not self.outcome.ledger_failed:
                 log.error("ledger.failed", error=str(error))  # noqa: TRY400  the message says it all
