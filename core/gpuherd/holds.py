@@ -64,10 +64,12 @@ def parse_owner(text: str) -> str:
 
 
 def user(name: str) -> str:
-    """Return the owner that stands for a person; characters outside the grammar become dashes."""
-    mended = (
-        "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower()).strip("-")[:63].strip("-")
-    )
+    """Return the owner that stands for a person, given by name or as an owner already.
+
+    Characters outside the grammar become dashes.
+    """
+    plain = name.lower().removeprefix(_USER)
+    mended = "".join(c if c.isascii() and c.isalnum() else "-" for c in plain).strip("-")[:63].strip("-")
     return _USER + (mended or "unknown")
 
 

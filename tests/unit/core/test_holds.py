@@ -46,7 +46,8 @@ def test_an_unknown_owner_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "owner"), [("Ann", "user:ann"), ("a.b", "user:a-b"), ("--", "user:unknown")]
+    ("name", "owner"),
+    [("Ann", "user:ann"), ("user:ann", "user:ann"), ("a.b", "user:a-b"), ("--", "user:unknown")],
 )
 def test_any_login_name_makes_an_owner(name: str, owner: str) -> None:
     assert parse_owner(user(name)) == owner
