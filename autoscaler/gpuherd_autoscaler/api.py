@@ -49,9 +49,9 @@ class Api:
         body = event_body(event)
         self.feed.put(ServerEvent(id=event.id, kind=body.kind, data=msgspec.json.encode(body)))
 
-    def app(self) -> web.Application:
-        """Return the application with all routes."""
-        made = new_app(self.routes())
+    def app(self, *others: web.RouteDef) -> web.Application:
+        """Return the application with all routes, and ``others`` beside them."""
+        made = new_app([*self.routes(), *others])
         end_on_shutdown(made, self.feed)
         return made
 

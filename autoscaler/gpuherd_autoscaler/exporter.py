@@ -13,13 +13,14 @@ from gpuherd_autoscaler.metrics_catalog import METRICS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalerFacts:
-    """What there is to export. ``counts`` are orders and refusals by word."""
+    """What there is to export; the mappings count by rule and by reason."""
 
     fleet: Fleet
     decision_s: float | None
     decisions: int
     ledger_writable: bool
-    counts: Mapping[str, int]
+    orders: int
+    refusals: Mapping[str, int]
     dropped: Mapping[str, int]
 
 
@@ -49,7 +50,8 @@ def samples(facts: ScalerFacts) -> Iterator[Sample]:
     yield Sample("gpuherd_scaler_pending_requests", sum(shape.count for shape in fleet.demand))
     yield from known("gpuherd_scaler_decision_seconds", facts.decision_s)
     yield Sample("gpuherd_scaler_decisions_total", facts.decisions)
-    for word, count in sorted(facts.counts.items()):
-        yield Sample("gpuherd_scaler_words_total", count, (word,))
+    yield Sample("gpuherd_scaler_orders_total", facts.orders)
+    for rule, count in sorted(facts.refusals.items()):
+        yield Sample("gpuherd_scaler_refusals_total", count, (rule,))
     for reason, count in sorted(facts.dropped.items()):
         yield Sample("gpuherd_scaler_documents_dropped_total", count, (reason,))

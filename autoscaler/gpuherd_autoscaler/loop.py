@@ -4,6 +4,7 @@ A crash at any step is safe: what was committed is published again by the next r
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -65,8 +66,10 @@ class Outcome:
     """Why the last commit failed; empty = it did not."""
     has_term: bool = False
     """Whether this run has taken its term, before which nothing is acted on."""
-    counts: dict[str, int] = field(default_factory=dict)
-    """Orders changed and refusals, by word."""
+    orders: int = 0
+    """Orders that plans have changed."""
+    refusals: Counter[str] = field(default_factory=Counter)
+    """What was wanted and not done, by the rule that forbade it; counted in each turn in which it stands."""
 
 
 class Loop:
@@ -142,6 +145,7 @@ class Loop:
         snapshot = self._book.inventory.snapshot(cluster=sight, limits=self._limits, orders=orders, now=now)
         before = self._memory
         plan, self._memory = decide(snapshot, before, self._limits, now)
+        took_s = self._clock.now() - now
         if self._record is not None:
             self._record(Inputs(snapshot=snapshot, memory=before, limits=self._limits, now=now), plan)
         decided = Decided(
@@ -149,7 +153,7 @@ class Loop:
             plan=plan,
             mode=self._book.mode,
             wall=self._clock.wall(),
-            took_s=self._clock.now() - now,
+            took_s=took_s,
         )
         self._act(decided)
         self.outcome.last = decided
@@ -170,9 +174,9 @@ class Loop:
             self._untold = ()
             if self._book.mode is Mode.ENFORCE and not took:
                 carried = acts.carry_out(self._book, decided.plan)
-                self._count("orders", carried.changed)
+                self.outcome.orders += carried.changed
                 for node, why in carried.refused.items():
-                    self._count("order", 1)
+                    self.outcome.refusals["order_bounds"] += 1
                     log.debug("order.refused", node=node, error=why)
         except LedgerFailed as error:
             if not self.outcome.ledger_failed:
@@ -182,11 +186,7 @@ class Loop:
             if self.outcome.ledger_failed:
                 log.info("ledger.recovered")
             self.outcome.ledger_failed = ""
-        for refusal in decided.plan.refusals:
-            self._count(refusal.rule, 1)
-
-    def _count(self, word: str, number: int) -> None:
-        self.outcome.counts[word] = self.outcome.counts.get(word, 0) + number
+        self.outcome.refusals.update(refusal.rule for refusal in decided.plan.refusals)
 
     def _show(self, decided: Decided) -> None:
         now = self._clock.now()

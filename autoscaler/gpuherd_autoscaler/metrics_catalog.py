@@ -20,7 +20,10 @@ METRICS: Final = (
     gauge("scaler_pending_requests", "Requests that wait in Ray, all shapes together."),
     gauge("scaler_decision_seconds", "How long the last decision took to make."),
     counter("scaler_decisions_total", "Decisions made."),
-    counter("scaler_words_total", "Orders changed (word orders) and refusals by the rule's name.", "word"),
+    counter("scaler_orders_total", "Orders of nodes that plans have changed."),
+    counter(
+        "scaler_refusals_total", "What was wanted and not done, in each decision, by the rule's name.", "rule"
+    ),
     counter("scaler_documents_dropped_total", "Documents of nodes that were not used, by reason.", "reason"),
 )
 """Every family, in the order of the page. docs/reference/metrics.md is generated from it."""

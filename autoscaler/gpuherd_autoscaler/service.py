@@ -34,7 +34,7 @@ from gpuherd_autoscaler.embedded_broker import EmbeddedBroker
 from gpuherd_autoscaler.exporter import ScalerFacts, render
 from gpuherd_autoscaler.faces import Look
 from gpuherd_autoscaler.inventory import Inventory
-from gpuherd_autoscaler.ledger import LedgerFailed
+from gpuherd_autoscaler.ledger import Change, LedgerFailed, Note
 from gpuherd_autoscaler.loop import Loop, Pace
 from gpuherd_autoscaler.people import People
 from gpuherd_autoscaler.plan import Plan
@@ -79,16 +79,8 @@ async def _live(settings: ScalerSettings, ledger: SqliteLedger) -> int:
 
 async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
     clock = SystemClock()
-    herd = Herd(cluster=settings.cluster, pools=settings.pool, head=settings.head.addresses)
-    inventory = Inventory()
-    book = Book(
-        ledger,
-        inventory,
-        herd,
-        clock,
-        start_mode=settings.scaler.start_mode,
-        new_id=lambda: OperationId(f"op-{secrets.token_hex(6)}"),
-    )
+    book = _book(settings, ledger, clock)
+    herd, inventory = book.herd, book.inventory
     bus = MqttBus(
         settings.broker,
         client_id=f"scaler-{settings.cluster}-{secrets.token_hex(4)}",
@@ -116,8 +108,8 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
         bus.on_connect(lambda: publisher.offer_all(herd.names, now=clock.now()))
         look = functools.partial(_look, book, loop, bus)
         api = _api(book, loop, look, ledger)
-        page = _page(api, lambda: _facts(look(), loop, inbox))
-        async with _listening(settings, api, page), asyncio.TaskGroup() as group:
+        metrics = _metrics(lambda: _facts(look(), loop, inbox))
+        async with _listening(settings, api, metrics), asyncio.TaskGroup() as group:
             log.info(
                 "autoscaler.started", cluster=settings.cluster, mode=book.mode.value, nodes=len(herd.names)
             )
@@ -125,6 +117,23 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
             group.create_task(bus.run())
             group.create_task(loop.run())
             group.create_task(_notify(loop))
+
+
+def _book(settings: ScalerSettings, ledger: SqliteLedger, clock: SystemClock) -> Book:
+    """Return the book of this herd; that the ledger had to be begun anew is told."""
+    book = Book(
+        ledger,
+        Inventory(),
+        Herd(cluster=settings.cluster, pools=settings.pool, head=settings.head.addresses),
+        clock,
+        start_mode=settings.scaler.start_mode,
+        new_id=lambda: OperationId(f"op-{secrets.token_hex(6)}"),
+    )
+    if ledger.set_aside is not None:
+        log.error("ledger.unreadable", kept_as=str(ledger.set_aside))
+        why = f"the ledger could not be read and is kept as {ledger.set_aside.name}; nothing is done unasked"
+        book.commit(Change(notes=(Note(at=clock.wall(), kind="ledger.unreadable", reason=why),)))
+    return book
 
 
 def _look(book: Book, loop: Loop, bus: MqttBus) -> Look:
@@ -156,25 +165,24 @@ async def _broker(settings: ScalerSettings) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _listening(settings: ScalerSettings, api: Api, page: web.Application) -> AsyncIterator[None]:
-    """Serve the API on its socket and, when a port is set, metrics and liveness on loopback."""
+async def _listening(settings: ScalerSettings, api: Api, metrics: web.RouteDef) -> AsyncIterator[None]:
+    """Serve API and metrics on the socket and, when a port is set, metrics and liveness on loopback."""
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(
-            serving(api.app(), Unix(path=Path(settings.api.socket), key="api.socket"))
+            serving(api.app(metrics), Unix(path=Path(settings.api.socket), key="api.socket"))
         )
         if settings.metrics.port:
             place = Tcp(host=settings.metrics.host, port=settings.metrics.port, key="metrics.port")
+            page = new_app([metrics, web.get("/livez", api.livez), web.get("/readyz", api.readyz)])
             await stack.enter_async_context(serving(page, place))
         yield
 
 
-def _page(api: Api, read: Callable[[], ScalerFacts]) -> web.Application:
+def _metrics(read: Callable[[], ScalerFacts]) -> web.RouteDef:
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=render(read()), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
 
-    return new_app(
-        [web.get("/metrics", metrics), web.get("/livez", api.livez), web.get("/readyz", api.readyz)]
-    )
+    return web.get("/metrics", metrics)
 
 
 def _facts(look: Look, loop: Loop, inbox: Inbox) -> ScalerFacts:
@@ -184,7 +192,8 @@ def _facts(look: Look, loop: Loop, inbox: Inbox) -> ScalerFacts:
         decision_s=outcome.last.took_s if outcome.last else None,
         decisions=outcome.cycles,
         ledger_writable=not outcome.ledger_failed,
-        counts=outcome.counts,
+        orders=outcome.orders,
+        refusals=outcome.refusals,
         dropped=inbox.garbage,
     )
 

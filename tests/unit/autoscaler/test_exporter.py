@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.kit.rest_bodies import fleet
@@ -11,13 +12,19 @@ from gpuherd_autoscaler.exporter import ScalerFacts, render, samples
 from gpuherd_autoscaler.metrics_catalog import METRICS
 
 FACTS = ScalerFacts(
-    fleet=fleet(),
+    fleet=fleet(version="0.1.0"),
     decision_s=0.002,
     decisions=7,
     ledger_writable=True,
-    counts={"orders": 3, "frozen": 1},
+    orders=3,
+    refusals={"max": 4, "budget": 1},
     dropped={"syntax": 2},
 )
+GOLDEN = Path(__file__).parents[2] / "golden" / "scaler_metrics.prom"
+
+
+def test_the_page_of_a_fleet_is_the_golden_one() -> None:
+    assert render(FACTS).decode() == GOLDEN.read_text()
 
 
 def test_every_series_is_in_the_catalogue_and_every_family_has_one() -> None:

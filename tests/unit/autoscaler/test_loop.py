@@ -173,7 +173,7 @@ def test_an_order_that_would_outgrow_its_document_costs_its_node_alone_and_not_t
         assert decided is not None
         assert decided.plan.serve == (ONE,)
         assert stage.book.order(ONE) == full
-        assert stage.loop.outcome.counts["order"] >= 1
+        assert stage.loop.outcome.refusals["order_bounds"] >= 1
 
     run(main, until_s=1_000)
 
