@@ -257,6 +257,21 @@ async def test_a_stream_ends_with_the_server(client: aiohttp.ClientSession) -> N
         assert set((await response.read()).splitlines()) <= {b":", b""}
 
 
+async def test_a_reader_of_an_earlier_feed_is_told_of_the_gap_and_hears_all_of_this_one(
+    client: aiohttp.ClientSession,
+) -> None:
+    feed = Feed()
+    feed.put(event(1))
+    async with serving(feeding(feed), Tcp(host="127.0.0.1", port=0, key="k")) as place:
+        assert isinstance(place, Tcp)
+        url = f"http://127.0.0.1:{place.port}/events"
+        async with client.get(url, headers={"Last-Event-ID": "500"}) as response:
+            assert await response.content.readline() == b"event: gap\n"
+            assert await read_ids(response, 1) == [1]
+        async with client.get(url, headers={"Last-Event-ID": "1"}) as response:
+            assert await response.content.readline() == b":\n"
+
+
 def test_a_full_feed_loses_its_oldest_and_says_so() -> None:
     feed = Feed(size=2)
     for number in (1, 2, 3):

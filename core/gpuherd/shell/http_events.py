@@ -54,8 +54,12 @@ class Feed:
         return tuple(event for event in self._events if event.id > last_id)
 
     def has_gap(self, last_id: int) -> bool:
-        """Say whether events after ``last_id`` are no longer stored."""
-        return last_id < self._first_lost
+        """Say whether events after ``last_id`` are no longer stored, or ``last_id`` is not of this feed."""
+        return last_id < self._first_lost or self.is_ahead(last_id)
+
+    def is_ahead(self, last_id: int) -> bool:
+        """Say whether no event had this id yet: the reader knows an earlier feed, begun anew since."""
+        return last_id > (self._events[-1].id if self._events else self._first_lost)
 
     def close(self) -> None:
         """End all streams. For good: a closed feed takes no readers."""
@@ -99,6 +103,7 @@ async def stream(request: web.Request, feed: Feed, *, heartbeat_s: float = HEART
     try:
         # aiohttp holds the head back until the first write.
         await _write(response, _GAP if feed.has_gap(last_id) else _COMMENT)
+        last_id = 0 if feed.is_ahead(last_id) else last_id
         while not feed.is_closed:
             fresh = feed.after(last_id)
             if not fresh:
