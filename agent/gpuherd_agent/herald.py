@@ -1,7 +1,7 @@
-"""The node's voice and ear at the broker: presence, state, events; desired, mode and command documents.
+"""The node's voice and ear at the broker: presence, state, events; desired and mode documents.
 
-A shell around namesake, orders, commands and state_document. The broker may be away for ever: nothing
-here is waited for by anything that keeps the node healthy.
+A shell around namesake, orders and state_document; commands are taken by ``errands``. The broker may be
+away for ever: nothing here is waited for by anything that keeps the node healthy.
 """
 
 import asyncio
@@ -23,7 +23,6 @@ from gpuherd.wire import topics
 from gpuherd.wire.codec import decode, encode
 from gpuherd.wire.documents import Event, Online, RefusedDesired, State, Witness
 from gpuherd_agent import namesake
-from gpuherd_agent.commands import receive
 from gpuherd_agent.doors import Identity, JoinFailed, RayletDoor
 from gpuherd_agent.namesake import Namesake, Standing
 from gpuherd_agent.orders import receive_desired, receive_mode
@@ -85,7 +84,6 @@ class Herald:
             ("online", self._own_online),
             (f"event/{namesake.CLAIM}", self._claim),
             ("desired", self._desired),
-            ("command", self._command),
         ):
             bus.subscribe(self._topic(leaf), receive_leaf)
         bus.subscribe(topics.cluster_wide(identity.cluster, "mode"), self._mode)
@@ -231,19 +229,6 @@ class Herald:
 
     def _mode(self, message: Message) -> None:
         self._steward.remember(receive_mode(self._steward.memory, message.payload, self._identity))
-
-    def _command(self, message: Message) -> None:
-        got = receive(
-            self._steward.memory,
-            message.payload,
-            self._identity,
-            retained=message.retained,
-            wall=self._clock.wall(),
-        )
-        if got.dropped:
-            self.dropped[got.dropped] += 1
-        if self._steward.remember(got.memory) and got.ack is not None:
-            self._bus.tell(self._topic(f"ack/{got.ack.id}"), encode(got.ack))
 
     def _decoded(self, message: Message, kind: type[D]) -> D | None:
         try:

@@ -13,6 +13,7 @@ from gpuherd.health import Finding
 from gpuherd.holds import Hold, OnDeadline, union
 from gpuherd.names import GpuUuid, HoldId, PoolName
 from gpuherd.ray import DrainReason
+from gpuherd.wire.documents import Ack
 from gpuherd_agent.doors import Raylet
 
 LIFTED_KEPT: Final = 1_024
@@ -65,6 +66,8 @@ class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A reboot is the repair that latched findings ask for: of an earlier boot they no longer count."""
     executed: tuple[str, ...] = ()
     """Ids of the commands carried out or refused, newest last."""
+    answers: tuple[Ack, ...] = ()
+    """How the last commands ended, newest last: one that is repeated gets its answer again."""
     fleet_observes: bool = False
     """The fleet's big red button: health findings are told and lead to no act."""
     mode_term: int = 0

@@ -5,7 +5,9 @@ The only module that knows every part; it decides nothing.
 
 import asyncio
 import random
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from gpuherd import __version__
@@ -13,6 +15,7 @@ from gpuherd.bus import Bus
 from gpuherd.health import Action, Finding
 from gpuherd.shell.clock import Clock
 from gpuherd_agent.doors import HeadDoor, HostDoor, Identity, ProbeDoor, RayletDoor
+from gpuherd_agent.errands import Errands
 from gpuherd_agent.exporter import NodeFacts
 from gpuherd_agent.herald import Herald, Sources
 from gpuherd_agent.memory import NodeMemory
@@ -20,6 +23,8 @@ from gpuherd_agent.sensing import Pace, Sensing
 from gpuherd_agent.station import Rules
 from gpuherd_agent.steward import Doors, Steward
 from gpuherd_agent.store import Store
+from gpuherd_agent.verbs.catalog import VERBS
+from gpuherd_agent.verbs.verb import Desk
 
 STALLED_S: Final = 15.0
 """The agent counts as not live when its steward has made no step for this long."""
@@ -38,6 +43,8 @@ class Outside:
     raylets: RayletDoor
     heads: HeadDoor
     store: Store
+    state_dir: Path | None = None
+    """Where verbs put files for people; None = nowhere."""
 
 
 class Node:
@@ -53,6 +60,7 @@ class Node:
         self._outside = outside
         self._started_at = clock.wall()
         self._herald: Herald | None = None
+        self._errands: Errands | None = None
         self._facts: NodeFacts | None = None
         self._facts_key: object = None
         self.sensing = Sensing(
@@ -86,6 +94,16 @@ class Node:
             was_new=was_new,
         )
         self._herald = Herald(identity=self._identity, rules=self._rules, bus=bus, sources=sources)
+        desk = Desk(
+            identity=self._identity,
+            sensing=self.sensing,
+            steward=self.steward,
+            clock=self._outside.clock,
+            rng=self._outside.rng,
+            tell=self._tell,
+            state_dir=self._outside.state_dir,
+        )
+        self._errands = Errands(bus=bus, desk=desk, verbs=VERBS)
         return self._herald
 
     async def run(self) -> None:
@@ -98,6 +116,8 @@ class Node:
             group.create_task(self.steward.run())
             if self._herald is not None:
                 group.create_task(self._herald.run())
+            if self._errands is not None:
+                group.create_task(self._errands.run())
 
     def _looked(self) -> None:
         self.steward.wake()
@@ -140,10 +160,15 @@ class Node:
             ticks_total=self.sensing.ticks_total,
             tick_late_total=self.sensing.late_total,
             sample_age_s=self.sensing.sample_age_s(),
-            messages_dropped_by_reason=dict(herald.dropped) if herald else {},
+            messages_dropped_by_reason=dict(self._dropped()),
             desired_refused_by_reason=dict(herald.desired_refused) if herald else {},
         )
         return self._facts
+
+    def _dropped(self) -> Counter[str]:
+        dropped = Counter(self._herald.dropped if self._herald else ())
+        dropped.update(self._errands.dropped if self._errands else ())
+        return dropped
 
 
 def _latched(memory: NodeMemory, identity: Identity) -> tuple[Finding, ...]:

@@ -1,7 +1,7 @@
 """Sensing: reads, judges, keeps what is known of the node's health. The shell around rules and verdict."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuherd.health import Finding, Verdict
 from gpuherd.shell.clock import Clock
@@ -75,6 +75,11 @@ class Sensing:
         self.health = Health(
             snapshot=snapshot, verdict=self._judge.step(snapshot), latched=self._judge.latched
         )
+
+    def acknowledge(self, finding: Finding) -> None:
+        """End a latched finding by a person's word; the verdict follows at the next look."""
+        self._judge.acknowledge(finding.rule, finding.gpu)
+        self.health = replace(self.health, latched=self._judge.latched)
 
     def _read_host(self) -> HostReading | None:
         try:

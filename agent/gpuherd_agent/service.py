@@ -119,6 +119,7 @@ async def _outside(
                 token_path=settings.ray.token_path if settings.ray.auth_mode == "token" else "",
             ),
             store=store,
+            state_dir=Path(settings.state_dir),
         )
     finally:
         await probe.close()

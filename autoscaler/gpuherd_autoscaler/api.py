@@ -9,10 +9,11 @@ from aiohttp import web
 from gpuherd import __version__, rest
 from gpuherd.errors import NotFound, Retryable, WireInvalid
 from gpuherd.names import HoldId, NodeName, OperationId, parse_node
-from gpuherd.rest import DrainRequest, ModeRequest, Operations, UndrainRequest
+from gpuherd.rest import CommandRequest, DrainRequest, ModeRequest, Operations, UndrainRequest
 from gpuherd.shell.http import answer, new_app, read_body
 from gpuherd.shell.http_events import Feed, ServerEvent, end_on_shutdown, stream
 from gpuherd.shell.http_peer import peer_user
+from gpuherd_autoscaler.commander import Commander, CommandWish
 from gpuherd_autoscaler.faces import Look, event_body, operation_body
 from gpuherd_autoscaler.ledger import Event
 from gpuherd_autoscaler.people import DrainWish, People
@@ -38,8 +39,11 @@ class Mode(rest.Body, frozen=True, kw_only=True):
 class Api:
     """Handlers of the routes. ``look`` yields the present picture of the fleet."""
 
-    def __init__(self, people: People, look: Callable[[], Look], *, is_ready: Callable[[], str]) -> None:
+    def __init__(
+        self, people: People, commander: Commander, look: Callable[[], Look], *, is_ready: Callable[[], str]
+    ) -> None:
         self._people = people
+        self._commander = commander
         self._look = look
         self._is_ready = is_ready
         self.feed = Feed(size=FEED_SIZE)
@@ -66,6 +70,9 @@ class Api:
             web.get(f"{_PREFIX}/nodes/{{name}}", self.node),
             web.post(f"{_PREFIX}/nodes/{{name}}:drain", self.drain),
             web.post(f"{_PREFIX}/nodes/{{name}}:undrain", self.undrain),
+            web.post(f"{_PREFIX}/nodes/{{name}}/commands", self.command),
+            web.get(f"{_PREFIX}/nodes/{{name}}/gpus", self.gpus),
+            web.get(f"{_PREFIX}/gpus", self.all_gpus),
             web.get(f"{_PREFIX}/operations", self.operations),
             web.get(f"{_PREFIX}/operations/{{id}}", self.operation),
             web.get(f"{_PREFIX}/events", self.events),
@@ -128,6 +135,30 @@ class Api:
             name, _by(request, body.by), only=HoldId(body.hold) or None, request_key=_key(request)
         )
         return answer(operation_body(operation), status=202)
+
+    async def command(self, request: web.Request) -> web.Response:
+        """Let a node's agent do something once (202 and the operation that follows its answers)."""
+        name = _node(request)
+        body = await read_body(request, CommandRequest)
+        wish = CommandWish(
+            node=name,
+            verb=body.verb,
+            arguments=body.arguments,
+            by=_by(request, body.by),
+            reason=body.reason,
+            timeout_s=body.timeout_s,
+            request_key=_key(request),
+        )
+        return answer(operation_body(self._commander.command(wish)), status=202)
+
+    async def gpus(self, request: web.Request) -> web.Response:
+        """Answer with the GPUs of one node."""
+        return answer(rest.Gpus(gpus=self._look().gpus(_node(request))))
+
+    async def all_gpus(self, request: web.Request) -> web.Response:
+        """Answer with every GPU of the fleet."""
+        del request
+        return answer(rest.Gpus(gpus=self._look().all_gpus()))
 
     async def operations(self, request: web.Request) -> web.Response:
         """Answer with the newest operations; ``?open=1`` = only those without an end."""

@@ -9,7 +9,7 @@ from gpuherd.health import Severity
 from gpuherd.names import NodeName
 from gpuherd.phases import Lifecycle
 from gpuherd.ray import RayStatus
-from gpuherd.wire.documents import State
+from gpuherd.wire.documents import Gpu, State
 from gpuherd_autoscaler.book import Book
 from gpuherd_autoscaler.ledger import Event, Operation
 from gpuherd_autoscaler.loop import Decided
@@ -70,6 +70,16 @@ class Look:
         asked = plan.reasons.get(view.name) or plan.kept.get(view.name) if plan else ""
         return "; ".join(dict.fromkeys(text for text in (view.reason, asked) if text))
 
+    def gpus(self, name: NodeName) -> tuple[rest.Gpu, ...]:
+        """Return every GPU that a node told of; raises NotFound for a node of no pool."""
+        self.book.herd.frame(name, self.book.ledger.term)
+        state = self.book.state(name)
+        return tuple(_gpu(name, gpu) for gpu in state.gpus) if state else ()
+
+    def all_gpus(self) -> tuple[rest.Gpu, ...]:
+        """Return every GPU of every listed node, by name."""
+        return tuple(gpu for name in sorted(self.book.herd.names) for gpu in self.gpus(name))
+
     def fleet(self) -> rest.Fleet:
         """Return one screen of facts."""
         nodes = self.nodes()
@@ -112,6 +122,21 @@ class Look:
         )
 
 
+def _gpu(node: NodeName, gpu: Gpu) -> rest.Gpu:
+    return rest.Gpu(
+        node=node,
+        uuid=gpu.uuid,
+        index=gpu.index,
+        model=gpu.model,
+        pci_bus_id=gpu.pci_bus_id,
+        present=gpu.present,
+        healthy=gpu.healthy,
+        severity=gpu.severity,
+        action=gpu.action,
+        reason=gpu.reason,
+    )
+
+
 def _effects(
     node: rest.Node, view: NodeView | None, for_s: float | None, on_deadline: str, reason: str
 ) -> list[str]:
@@ -151,6 +176,7 @@ def operation_body(operation: Operation) -> rest.Operation:
         created_at=operation.created_at,
         closed_at=operation.closed_at,
         result=operation.result,
+        output=operation.output,
         steps=tuple(rest.Step(at=s.at, text=s.text) for s in operation.steps),
     )
 

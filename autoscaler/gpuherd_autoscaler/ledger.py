@@ -33,6 +33,8 @@ class OperationKind(enum.StrEnum):
     UNDRAIN = "undrain"
     SERVE = "serve"
     RELEASE = "release"
+    COMMAND = "command"
+    """Something that its agent does once; carried by no order, so its generation is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ class Operation:
     state: OperationState = OperationState.OPEN
     closed_at: float | None = None
     result: str = ""
+    output: str = ""
+    """What a command brought, such as a path on the node."""
     steps: tuple[Step, ...] = ()
     target: Target = Target()
     lifts: tuple[HoldId, ...] = ()

@@ -11,7 +11,7 @@ from gpuherd.holds import Hold
 from gpuherd.phases import Phase
 from gpuherd.ray import RayNode
 from gpuherd.rest import OperationState
-from gpuherd.wire.documents import State
+from gpuherd.wire.documents import Ack, State
 from gpuherd_autoscaler.ledger import Operation, OperationKind, Step, Target
 from gpuherd_autoscaler.orders import has_obeyed
 
@@ -20,6 +20,7 @@ TIMEOUT_S: Final[Mapping[OperationKind, float]] = {
     OperationKind.UNDRAIN: 600.0,
     OperationKind.SERVE: 900.0,
     OperationKind.RELEASE: 600.0,
+    OperationKind.COMMAND: 120.0,
 }
 """How long each kind may stay open; a drain's deadline is added to its own."""
 
@@ -47,11 +48,45 @@ def advance(
 
     ``standing`` are the node's holds, ``wall`` is wall-clock seconds.
     """
+    if operation.kind is OperationKind.COMMAND:
+        return _command(operation, state, wall)
     stepped = _with_step(operation, describe(operation, state, ray), wall)
     result = _ended(stepped, state, standing, wall)
     if result is None:
         return stepped
     return closed(stepped, result[0], result[1], wall=wall)
+
+
+_ACK_ENDS: Final[Mapping[str, OperationState]] = {
+    "done": OperationState.DONE,
+    "failed": OperationState.FAILED,
+    "refused": OperationState.FAILED,
+    "expired": OperationState.FAILED,
+}
+
+
+def answered(operation: Operation, ack: Ack, *, wall: float) -> Operation:
+    """Return the command's operation after this answer of its node; itself when that says nothing new."""
+    if not operation.is_open:
+        return operation
+    text = f"{ack.outcome}: {ack.reason}" if ack.reason else ack.outcome
+    end = _ACK_ENDS.get(ack.outcome)
+    if end is None:
+        return _with_step(operation, text, wall)
+    result = ack.reason or ack.outcome if end is OperationState.DONE else text
+    return dataclasses.replace(closed(operation, end, result, wall=wall), output=ack.output)
+
+
+def _command(operation: Operation, state: State | None, wall: float) -> Operation:
+    """A command whose agent has ended has no end that anybody can tell, and waits for none."""
+    if state is not None and operation.target.epoch is not None and state.epoch > operation.target.epoch:
+        why = "the agent restarted before it told an end; look at the node before you ask again"
+        return closed(operation, OperationState.FAILED, why, wall=wall)
+    if wall - operation.created_at > operation.timeout_s:
+        last = operation.steps[-1].text if operation.steps else "the node did not answer"
+        why = f"no end after {operation.timeout_s:.0f} s: {last}"
+        return closed(operation, OperationState.ABANDONED, why, wall=wall)
+    return operation
 
 
 def closed(operation: Operation, state: OperationState, result: str, *, wall: float) -> Operation:

@@ -30,6 +30,7 @@ from gpuherd.shell.http_listen import Tcp, Unix, serving
 from gpuherd.shell.sd_notify import SdNotify
 from gpuherd_autoscaler.api import Api
 from gpuherd_autoscaler.book import Book, Herd
+from gpuherd_autoscaler.commander import Commander
 from gpuherd_autoscaler.embedded_broker import EmbeddedBroker
 from gpuherd_autoscaler.exporter import ScalerFacts, render
 from gpuherd_autoscaler.faces import Look
@@ -106,8 +107,11 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
         inbox.listen(bus)
         book.on_order(lambda node: publisher.offer(node, now=clock.now()))
         bus.on_connect(lambda: publisher.offer_all(herd.names, now=clock.now()))
+        commander = Commander(book, bus)
+        commander.listen()
         look = functools.partial(_look, book, loop, bus)
-        api = _api(book, loop, look, ledger)
+        api = Api(People(book), commander, look, is_ready=lambda: _why_not_ready(loop))
+        _feed(api, book, ledger)
         metrics = _metrics(lambda: _facts(look(), loop, inbox))
         async with _listening(settings, api, metrics), asyncio.TaskGroup() as group:
             log.info(
@@ -140,13 +144,11 @@ def _look(book: Book, loop: Loop, bus: MqttBus) -> Look:
     return Look(book=book, decided=loop.outcome.last, broker_connected=bus.is_connected)
 
 
-def _api(book: Book, loop: Loop, look: Callable[[], Look], ledger: SqliteLedger) -> Api:
-    """Return the API, with the events of earlier runs to resume from."""
-    api = Api(People(book), look, is_ready=lambda: _why_not_ready(loop))
+def _feed(api: Api, book: Book, ledger: SqliteLedger) -> None:
+    """Give the API the events of earlier runs to resume from, and every new one."""
     for event in ledger.events(after=0, limit=KEPT_EVENTS):
         api.put(event)
     book.on_event(api.put)
-    return api
 
 
 @contextlib.asynccontextmanager

@@ -7,9 +7,9 @@ import enum
 
 import msgspec
 
-from gpuherd.health import Finding, Severity
+from gpuherd.health import Action, Finding, Severity
 from gpuherd.holds import Hold, OnDeadline
-from gpuherd.names import NodeName, OperationId, PoolName
+from gpuherd.names import GpuUuid, NodeName, OperationId, PoolName
 from gpuherd.phases import Lifecycle, Phase
 
 
@@ -55,6 +55,27 @@ class Nodes(Body, frozen=True, kw_only=True):
     nodes: tuple[Node, ...]
 
 
+class Gpu(Body, frozen=True, kw_only=True):
+    """One GPU that a node has seen since its agent started; a lost one stays, with ``present`` false."""
+
+    node: NodeName
+    uuid: GpuUuid
+    index: int | None
+    model: str
+    pci_bus_id: str
+    present: bool
+    healthy: bool
+    severity: Severity
+    action: Action
+    reason: str
+
+
+class Gpus(Body, frozen=True, kw_only=True):
+    """GET /gpus and GET /nodes/{name}/gpus."""
+
+    gpus: tuple[Gpu, ...]
+
+
 class Fleet(Body, frozen=True, kw_only=True):
     """GET /fleet: one screen of facts."""
 
@@ -95,6 +116,19 @@ class UndrainRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True
     hold: str = ""
 
 
+class CommandRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /nodes/{name}/commands: something that the node's agent does once.
+
+    Without ``timeout_s`` the end is waited for two minutes.
+    """
+
+    verb: str
+    arguments: dict[str, str] = {}
+    by: str = ""
+    reason: str = ""
+    timeout_s: float | None = None
+
+
 class OperationState(enum.StrEnum):
     """Life of an operation; all but OPEN are final."""
 
@@ -123,6 +157,8 @@ class Operation(Body, frozen=True, kw_only=True):
     created_at: float
     closed_at: float | None = None
     result: str = ""
+    output: str = ""
+    """What a command brought, such as a path on the node."""
     steps: tuple[Step, ...] = ()
 
 

@@ -14,13 +14,27 @@ from gpuherd_ctl.client import DEFAULT_SOCKET, SOCKET_VARIABLE, Scaler, Trouble,
 from gpuherd_ctl.exit_codes import ExitCode
 from gpuherd_ctl.output import Paper
 from gpuherd_ctl.session import Session, Verb
-from gpuherd_ctl.verbs import config_check, demo, drain, events, nodes, scaler, status, undrain, version
+from gpuherd_ctl.verbs import (
+    ack,
+    config_check,
+    demo,
+    drain,
+    events,
+    gpus,
+    nodes,
+    scaler,
+    status,
+    undrain,
+    version,
+)
 
 VERBS: Final[tuple[Verb, ...]] = (
     status.VERB,
     nodes.VERB,
+    gpus.VERB,
     drain.VERB,
     undrain.VERB,
+    ack.VERB,
     events.VERB,
     scaler.VERB,
     config_check.VERB,

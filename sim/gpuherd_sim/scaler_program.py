@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuherd.names import ClusterName, OperationId
 from gpuherd_autoscaler.book import Book, Herd
+from gpuherd_autoscaler.commander import Commander
 from gpuherd_autoscaler.inventory import Inventory
 from gpuherd_autoscaler.ledger import Mode
 from gpuherd_autoscaler.loop import Loop
@@ -36,6 +37,8 @@ class ScalerHost:
     ledger: MemoryLedger
     people: People | None = None
     """The door for requests of people, in the scaler's present life."""
+    commander: Commander | None = None
+    """The door for commands of people, likewise."""
     loop: Loop | None = None
 
 
@@ -60,7 +63,8 @@ def program(host: ScalerHost) -> Callable[[], Coroutine[Any, Any, None]]:
         Inbox(inventory, host.clock, host.cluster, on_news=loop.wake, listed=herd.names).listen(bus)
         book.on_order(lambda node: publisher.offer(node, now=host.clock.now()))
         bus.on_connect(lambda: publisher.offer_all(herd.names, now=host.clock.now()))
-        host.people, host.loop = People(book), loop
+        host.people, host.loop, host.commander = People(book), loop, Commander(book, bus)
+        host.commander.listen()
         async with asyncio.TaskGroup() as group:
             group.create_task(bus.run())
             group.create_task(loop.run())

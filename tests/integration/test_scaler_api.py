@@ -26,6 +26,7 @@ from gpuherd.shell.http_listen import Unix, serving
 from gpuherd.wire.documents import Gpu, Witness
 from gpuherd_autoscaler.api import Api
 from gpuherd_autoscaler.book import Book
+from gpuherd_autoscaler.commander import Commander
 from gpuherd_autoscaler.faces import Look
 from gpuherd_autoscaler.loop import Loop
 from gpuherd_autoscaler.people import People
@@ -62,7 +63,8 @@ class Scaler:
         reader = SightReader(self._sight, clock, deadline_s=5.0)
         publisher = Publisher(KeptBus(), book.ledger, CLUSTER)
         self.loop = Loop(book=book, bus=KeptBus(), publisher=publisher, read_sight=reader.read, limits=LIMITS)
-        self.api = Api(People(book), self.look, is_ready=self.why_not)
+        self.bus = KeptBus()
+        self.api = Api(People(book), Commander(book, self.bus), self.look, is_ready=self.why_not)
         for event in book.ledger.events(after=0, limit=KEPT_EVENTS):
             self.api.put(event)
         book.on_event(self.api.put)
@@ -360,3 +362,19 @@ async def test_an_open_stream_is_told_of_a_drain_as_it_is_asked(scaler: Scaler) 
     await asyncio.sleep(0)
     await scaler.drain("n-2", by="bob")
     assert await listening == [(last + 1, "drain.asked")]
+
+
+async def test_a_command_is_recorded_sent_once_and_its_gpus_are_listed(scaler: Scaler) -> None:
+    body = {"verb": "ack", "arguments": {"finding": "gpu_lost"}, "reason": "swapped", "by": "ann"}
+    status, first = await scaler.ask("POST", "/api/v1/nodes/n-1/commands", body, Idempotency_Key="k")
+    assert (status, first["kind"], first["state"], first["by"]) == (202, "command", "open", "user:ann")
+    assert (await scaler.ask("POST", "/api/v1/nodes/n-1/commands", body, Idempotency_Key="k"))[1] == first
+    assert [topic.rpartition("/")[2] for topic, _ in scaler.bus.kept] == ["command"]
+    for node, code in (("n-2", 503), ("stranger", 404)):
+        assert (await scaler.ask("POST", f"/api/v1/nodes/{node}/commands", body))[0] == code
+    assert (await scaler.ask("POST", "/api/v1/nodes/n-1/commands", {**body, "shell": "sh"}))[0] == 400
+    gpus = (await scaler.get("/api/v1/gpus"))[1]["gpus"]
+    assert [(g["node"], g["uuid"]) for g in gpus] == [("n-1", f"GPU-{i}") for i in range(8)]
+    assert (await scaler.get("/api/v1/nodes/n-1/gpus"))[1]["gpus"] == gpus
+    assert (await scaler.get("/api/v1/nodes/n-2/gpus"))[1]["gpus"] == []
+    assert (await scaler.get("/api/v1/nodes/stranger/gpus"))[0] == 404

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from gpuherd.health import Verdict
+from gpuherd.health import Action, Severity, Verdict
 from gpuherd.holds import Hold
 from gpuherd.names import ClusterName, GpuUuid, HoldId, NodeName, OperationId, PoolName, RayNodeId
 from gpuherd.phases import Phase
@@ -19,6 +19,7 @@ VERSION: Final = 1
 Counter = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=1_000)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+Output = Annotated[str, Meta(max_length=8_000)]
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +67,12 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     present: bool
     healthy: bool
     reason: Text = ""
+    index: int | None = None
+    """Where the driver lists it now; moves when another board goes. None = not listed."""
+    model: Text = ""
+    pci_bus_id: Text = ""
+    severity: Severity = Severity.OK
+    action: Action = Action.NONE
 
 
 class Versions(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,11 +158,17 @@ class Event(Document, frozen=True, kw_only=True):
 
 
 class Command(Document, frozen=True, kw_only=True):
-    """``node/<name>/command``, never retained: what happens once, within ``expires_s`` (at most 300)."""
+    """``node/<name>/command``, never retained: what happens once, begun within ``expires_s`` (at most 300).
+
+    ``by`` is who asks and ``reason`` why; ``arguments`` are the verb's own.
+    """
 
     node: NodeName
     id: OperationId
     verb: Text
+    arguments: Annotated[dict[str, Text], Meta(max_length=16)] = {}
+    by: Text = ""
+    reason: Text = ""
     epoch: Counter
     issued_at: Seconds
     expires_s: Annotated[float, Meta(gt=0, le=300)]
@@ -163,12 +176,17 @@ class Command(Document, frozen=True, kw_only=True):
 
 
 class Ack(Document, frozen=True, kw_only=True):
-    """``node/<name>/ack/<id>``: accepted -> running -> done | failed | refused | expired | duplicate."""
+    """``node/<name>/ack/<id>``: accepted -> running -> done | failed | refused | expired | duplicate.
+
+    ``reason`` is one line for people, ``output`` what the verb brought, such as a path. A command whose
+    end is known is answered by that end again; *duplicate* = it was taken before and its end is not known.
+    """
 
     node: NodeName
     id: OperationId
     outcome: Text
     reason: Text = ""
+    output: Output = ""
 
 
 class Roster(Document, frozen=True, kw_only=True):

@@ -1,0 +1,8 @@
+"""Every verb that this agent carries out. Explicit: importing has no effects."""
+
+from typing import Final
+
+from gpuherd_agent.verbs import ack
+from gpuherd_agent.verbs.verb import Verb
+
+VERBS: Final[tuple[Verb, ...]] = (ack.VERB,)
