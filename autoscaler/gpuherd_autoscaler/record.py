@@ -3,6 +3,7 @@
 A shell around ``decide``; the service writes when ``[scaler] record`` names a file.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,14 @@ class _Line(msgspec.Struct, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """One recorded decision: what it depended on, and what came of it."""
+
+    inputs: Inputs
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """A recorded decision that turned out otherwise. ``line`` counts from 1."""
 
@@ -45,6 +54,21 @@ def append(path: Path, inputs: Inputs, plan: Plan) -> None:
     line = _Line(inputs=inputs, plan=msgspec.Raw(plans.encode(plan)))
     with path.open("ab") as file:
         file.write(msgspec.json.encode(line, order="deterministic") + b"\n")
+
+
+def read(path: Path) -> Iterator[Decided]:
+    """Yield the recorded decisions in their order.
+
+    Raises OSError, and ValueError that names the line for one that is no recorded decision, such as one that
+    was cut off by a crash.
+    """
+    with path.open("rb") as file:
+        for number, text in enumerate(file, start=1):
+            try:
+                line = msgspec.json.decode(text, type=_Line)
+                yield Decided(inputs=line.inputs, plan=plans.decode(bytes(line.plan)))
+            except msgspec.DecodeError as error:
+                raise ValueError(f"line {number} is no recorded decision: {error}") from error
 
 
 def replay(path: Path) -> tuple[int, tuple[Difference, ...]]:

@@ -89,7 +89,7 @@ class Snapshot:
     """Everything a decision looks at. ``at`` is monotonic seconds."""
 
     at: float
-    cluster: Sourced[ClusterSight] = field(default_factory=Sourced[ClusterSight])
+    cluster: Sourced[ClusterSight] = field(default_factory=Sourced)
     nodes: Mapping[NodeName, NodeView] = field(default_factory=dict)
     uninvited: tuple[NodeName, ...] = ()
     """Names that spoke and are in no pool: shown, never acted on."""

@@ -23,6 +23,7 @@ from gpuherd_ctl.verbs import (
     gpus,
     nodes,
     scaler,
+    simulate,
     status,
     undrain,
     version,
@@ -38,6 +39,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     events.VERB,
     scaler.VERB,
     config_check.VERB,
+    simulate.VERB,
     version.VERB,
     demo.VERB,
 )
