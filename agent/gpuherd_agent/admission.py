@@ -22,6 +22,8 @@ class JoinFacts:
     declared: int
     counted: int | None
     verdict: Verdict
+    """What concerns the node with the GPUs that it would offer."""
+    healthy: int = 0
     missing: str = ""
     unreachable: str = ""
 
@@ -35,7 +37,7 @@ def preflight(facts: JoinFacts) -> Preflight:
     checks = [*_ray(facts.local, facts.missing), *_head(facts.head, facts.remote, facts.unreachable)]
     if facts.local is not None and facts.remote is not None:
         checks.extend(_versions(facts.local, facts.remote))
-    checks.append(_count(facts.declared, facts.counted))
+    checks.append(_count(facts))
     checks.append(_health(facts.verdict))
     return Preflight(checks=tuple(checks))
 
@@ -72,19 +74,23 @@ def _versions(local: HeadVersions, remote: HeadVersions) -> Iterator[Check]:
         )
 
 
-def _count(declared: int, counted: int | None) -> Check:
+def _count(facts: JoinFacts) -> Check:
+    """Fewer GPUs than declared pass when health knows of each that is missing: the others serve."""
+    declared, counted = facts.declared, facts.counted
     if counted is None:
         return Check(
             code="gpu_count",
             passed=None if declared else True,
             what=f"{declared} GPUs declared, none could be counted yet",
         )
+    shrinks = 0 < facts.healthy <= counted < declared and facts.verdict.action < Action.CORDON
+    serves = shrinks and facts.verdict.severity > Severity.UNKNOWN
     equal = declared == counted
     return Check(
         code="gpu_count",
-        passed=equal,
+        passed=equal or serves,
         what=f"{declared} GPUs declared, {counted} counted",
-        mend="" if equal else "mend the GPUs, or correct [gpu] declared",
+        mend="" if equal or serves else "mend the GPUs, or correct [gpu] declared",
     )
 
 

@@ -134,7 +134,7 @@ def _drain_not_taken(
 ) -> Step:
     memory = msgspec.structs.replace(memory, drain=None)
     if answer.outcome is DrainOutcome.REJECTED:
-        reason = f"still busy, Ray refused the scale-down: {answer.message}"
+        reason = f"still busy, Ray refused to let it go: {answer.message}"
         kept = replace(station, reason=reason, not_before=facts.now + RETRY_IDLE_S, wants_drain="")
         return Step(station=kept, memory=memory, news=_once(station, reason, "drain.refused"))
     if answer.outcome is DrainOutcome.NOT_ALIVE:
@@ -146,7 +146,7 @@ def _drain_not_taken(
     waiting = replace(
         station,
         reason=reason,
-        wants_drain=reason,
+        wants_drain=reason if memory.holds else "",
         not_before=facts.now + RETRY_DRAIN_S,
         head_reachable=False if answer.outcome is DrainOutcome.UNREACHABLE else station.head_reachable,
     )

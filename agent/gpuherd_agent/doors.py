@@ -49,6 +49,8 @@ class Raylet:
     session_pid: int | None = None
     gpus: int = 0
     head: str = ""
+    offered: tuple[GpuUuid, ...] = ()
+    """The GPUs that Ray hands out here; empty = not known, so any may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,18 @@ def terms(standing: Sequence[Hold], *, any_gpu_usable: bool) -> Terms:
     )
 
 
+def grow_terms(*, waited_long: bool) -> Terms:
+    """Return how a node leaves to rejoin with more GPUs: while idle, and after a long wait by a cordon."""
+    return Terms(
+        reason=DrainReason.PREEMPTION if waited_long else DrainReason.IDLE_TERMINATION,
+        message="gpuherd: more GPUs are good again, to rejoin with them",
+        deadline_s=None,
+        on_deadline=OnDeadline.WAIT,
+        needs_slot=waited_long,
+        rank=0,
+    )
+
+
 def _patience(hold: Hold, *, any_gpu_usable: bool) -> tuple[float | None, OnDeadline]:
     if hold.owner != holds.HEALTH:
         return hold.for_s, hold.on_deadline

@@ -51,6 +51,13 @@ class DrainRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Ray said yes. Until then it may have been asked, and counts as accepted."""
 
 
+class Board(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU that this host had when it was last seen whole."""
+
+    gpu: GpuUuid
+    pci_bus_id: str = ""
+
+
 class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     """All that lasts on the node. ``is_new`` is False once anything was ever stored here."""
 
@@ -64,6 +71,8 @@ class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     latched: tuple[Finding, ...] = ()
     latched_boot_id: str = ""
     """A reboot is the repair that latched findings ask for: of an earlier boot they no longer count."""
+    boards: tuple[Board, ...] = ()
+    """The host's GPUs: a lost one goes by its name also after a restart of the agent or a reboot."""
     executed: tuple[str, ...] = ()
     """Ids of the commands carried out or refused, newest last."""
     answers: tuple[Ack, ...] = ()

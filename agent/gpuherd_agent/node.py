@@ -19,7 +19,7 @@ from gpuherd_agent.errands import Errands
 from gpuherd_agent.exporter import NodeFacts
 from gpuherd_agent.herald import Herald, Sources
 from gpuherd_agent.memory import NodeMemory
-from gpuherd_agent.sensing import Pace, Sensing
+from gpuherd_agent.sensing import Left, Pace, Sensing
 from gpuherd_agent.station import Rules
 from gpuherd_agent.steward import Doors, Steward
 from gpuherd_agent.store import Store
@@ -55,6 +55,7 @@ class Node:
     ) -> None:
         """``declared`` is how many GPUs the host is meant to have."""
         clock = outside.clock
+        memory = outside.store.load()
         self._identity = identity
         self._rules = rules
         self._outside = outside
@@ -69,7 +70,7 @@ class Node:
             clock=clock,
             declared=declared,
             pace=pace,
-            latched=_latched(outside.store.load(), identity),
+            left=Left(latched=_latched(memory, identity), boards=memory.boards),
         )
         self.steward = Steward(
             identity=identity,

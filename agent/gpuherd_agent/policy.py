@@ -16,10 +16,10 @@ from gpuherd.holds import Hold, HoldKind, OnDeadline
 from gpuherd.names import HoldId, PoolName, RayNodeId
 from gpuherd.phases import Phase
 from gpuherd.ray import RayStatus
-from gpuherd_agent import membership
+from gpuherd_agent import membership, shrink
 from gpuherd_agent.acts import Act, Drain, Look, Release, Start, Stop, Verify
 from gpuherd_agent.doors import DrainOrder, JoinOrder, Raylet
-from gpuherd_agent.drain_terms import Terms, terms
+from gpuherd_agent.drain_terms import Terms, grow_terms, terms
 from gpuherd_agent.membership import Event
 from gpuherd_agent.memory import DrainRecord, NodeMemory
 from gpuherd_agent.station import Facts, Rules, Station, Step
@@ -40,7 +40,10 @@ _KIND_OF_ACTION: Final = {
 def step(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Step:
     """Return the next act, with the memory to store before it and the station after it."""
     memory = msgspec.structs.replace(
-        memory, latched=facts.latched, latched_boot_id=facts.boot_id if facts.latched else ""
+        memory,
+        latched=facts.latched,
+        latched_boot_id=facts.boot_id if facts.latched else "",
+        boards=facts.boards or memory.boards,
     )
     memory, news = _with_health_hold(memory, facts)
     if station.under_way is not None:
@@ -69,7 +72,8 @@ def _with_health_hold(memory: NodeMemory, facts: Facts) -> tuple[NodeMemory, tup
         if not mine:
             return memory, ()
         ended = memory.without_holds(tuple(h.id for h in mine))
-        return ended, (("hold.lifted", f"health: {mine[0].reason} has cleared"),)
+        why = "has cleared" if facts.verdict.action < Action.WATCH else "concerns none of the GPUs on offer"
+        return ended, (("hold.lifted", f"health: {mine[0].reason} {why}"),)
     if mine and mine[0].kind is kind:
         return memory, ()
     reason = facts.verdict.reason
@@ -137,7 +141,10 @@ def start(memory: NodeMemory, facts: Facts, rules: Rules) -> Start:
         node=rules.node,
         gpus=gpus,
         node_id=facts.fresh_id,
-        labels={"gpuherd/pool": _pool(memory, rules)},
+        labels={
+            "gpuherd/pool": _pool(memory, rules),
+            **({"gpuherd/degraded": "1"} if shrink.is_degraded(gpus, declared=rules.declared) else {}),
+        },
     )
     return Start(order=order)
 
@@ -172,10 +179,33 @@ def _member(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) ->
         if facts.now < station.not_before:
             return Step(station=station, memory=memory)
         return _ask_drain(station, memory, facts, rules, wished)
-    station = replace(station, wants_drain="", reason="serving")
+    station = _growing(station, memory, facts, rules)
     if memory.may_hold_slot and facts.now >= station.not_before:
         return _act(station, memory, Release(head=_head(memory, rules), pool=_pool(memory, rules)))
+    if _is_time_to_grow(station, facts):
+        wished = grow_terms(waited_long=_waited_to_grow_s(station, facts) >= shrink.GROW_PATIENCE_S)
+        return _ask_drain(station, memory, facts, rules, wished)
     return _look(station, memory, facts, rules, every_s=LOOK_MEMBER_S)
+
+
+def _growing(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Station:
+    """Say with how much the node serves, and since when it could rejoin with more."""
+    raylet = memory.raylet
+    if raylet is None or not shrink.may_grow(raylet, start(memory, facts, rules).order.gpus):
+        since = None
+    else:
+        since = facts.now if station.growable_since is None else station.growable_since
+    few = raylet is not None and shrink.is_degraded(raylet.offered, declared=rules.declared)
+    reason = f"serving with {len(raylet.offered)} of {rules.declared} GPUs" if raylet and few else "serving"
+    return replace(station, wants_drain="", reason=reason, growable_since=since)
+
+
+def _waited_to_grow_s(station: Station, facts: Facts) -> float:
+    return 0.0 if station.growable_since is None else facts.now - station.growable_since
+
+
+def _is_time_to_grow(station: Station, facts: Facts) -> bool:
+    return _waited_to_grow_s(station, facts) >= shrink.GROW_AFTER_S and facts.now >= station.not_before
 
 
 def _draining(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Step:
@@ -314,6 +344,7 @@ def move(station: Station, event: Event, facts: Facts, reason: str) -> Station:
         suspicions=0,
         wants_drain="",
         overdue=False,
+        growable_since=None,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from gpuherd.health import Finding, Verdict
 from gpuherd.shell.clock import Clock
 from gpuherd_agent.doors import HostDoor, ProbeDoor
+from gpuherd_agent.memory import Board
 from gpuherd_agent.readings import HostReading, ProbeOutcome, Snapshot
 from gpuherd_agent.sightings import Sightings
 from gpuherd_agent.steward import Health
@@ -20,6 +21,14 @@ class Pace:
     confirm_s: float = 0.25
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What an earlier run of the agent left: findings that stand until a person ends them, and the GPUs."""
+
+    latched: tuple[Finding, ...] = ()
+    boards: tuple[Board, ...] = ()
+
+
 class Sensing:
     """Looks for ever; ``health`` is what the last look left."""
 
@@ -31,21 +40,22 @@ class Sensing:
         clock: Clock,
         declared: int,
         pace: Pace,
-        latched: tuple[Finding, ...] = (),
+        left: Left | None = None,
     ) -> None:
+        left = left or Left()
         self._probe = probe
         self._host = host
         self._clock = clock
         self._declared = declared
         self._pace = pace
-        self._sightings = Sightings()
-        self._judge = Judge(latched=latched)
+        self._sightings = Sightings(left.boards)
+        self._judge = Judge(latched=left.latched)
         self._sampled_at: float | None = None
         self.looked_at = clock.now()
         self.ticks_total = 0
         self.late_total = 0
         self.health = Health(
-            snapshot=Snapshot(at=clock.now(), declared=declared), verdict=Verdict(), latched=latched
+            snapshot=Snapshot(at=clock.now(), declared=declared), verdict=Verdict(), latched=left.latched
         )
 
     async def run(self, looked: Callable[[], None]) -> None:

@@ -151,6 +151,8 @@ def _rules(settings: AgentSettings) -> Rules:
         without_orders=settings.without_orders,
         join_timeout_s=settings.ray.start_timeout_s,
         stop_grace_s=settings.ray.stop_grace_s,
+        declared=settings.gpu.declared,
+        shrink_min_ratio=settings.gpu.shrink_min_ratio,
     )
 
 

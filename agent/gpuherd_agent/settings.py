@@ -24,6 +24,11 @@ class GpuSettings(ProbeSettings):
     confirm_s: float = 0.25
     """Pause before the next cycle while a finding waits for its confirmation; at most ``period_s``."""
 
+    shrink_min_ratio: float = 0.5
+    """A host with sick GPUs rejoins with the good ones alone while these are at least this share of the
+    declared ones. Lower keeps hosts with a single good GPU, on which large jobs find no place; 1 keeps a
+    host out as soon as one GPU is sick, which costs its good ones too."""
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what makes these values unusable."""
         if not 0 <= self.declared <= 64:  # noqa: PLR2004  more GPUs than any host has
@@ -31,6 +36,8 @@ class GpuSettings(ProbeSettings):
         for key in ("period_s", "confirm_s", "deadline_s", "start_deadline_s", "backoff_s"):
             if getattr(self, key) <= 0:
                 yield key, "must be above 0"
+        if not 0 < self.shrink_min_ratio <= 1:
+            yield "shrink_min_ratio", "must be above 0 and at most 1"
         if self.confirm_s > self.period_s:
             yield "confirm_s", f"must not be above period_s ({self.period_s})"
 

@@ -1,22 +1,27 @@
 """What earlier looks add to a new one: GPUs once seen, and where their counters stood. Pure memory."""
 
+from collections.abc import Sequence
+
 from gpuherd.names import GpuUuid
-from gpuherd_agent.readings import GpuReading, HostReading, ProbeReading, Snapshot
+from gpuherd_agent.memory import Board
+from gpuherd_agent.readings import GpuReading, HostReading, NvmlCode, ProbeReading, Snapshot
 
 
 class Sightings:
-    """Feed every look in; each comes back as a Snapshot. Starts empty with the agent."""
+    """Feed every look in; each comes back as a Snapshot. ``boards`` are the GPUs of the agent's last run."""
 
-    def __init__(self) -> None:
-        self._known: dict[GpuUuid, None] = {}
+    def __init__(self, boards: Sequence[Board] = ()) -> None:
+        self._known: dict[GpuUuid, None] = {board.gpu: None for board in boards}
         self._ecc: dict[GpuUuid, int] = {}
         self._total_bytes: dict[GpuUuid, int] = {}
-        self._pci_bus_ids: dict[GpuUuid, str] = {}
+        self._pci_bus_ids: dict[GpuUuid, str] = {b.gpu: b.pci_bus_id for b in boards if b.pci_bus_id}
 
     def take(self, *, probe: ProbeReading, host: HostReading | None, declared: int, now: float) -> Snapshot:
         """Return the look with what was known before it; ``now`` is monotonic seconds."""
         for reading in probe.gpus:
             self._see(reading)
+        if _is_whole(probe, declared):
+            self._known = {reading.gpu: None for reading in probe.gpus}
         return Snapshot(
             at=now,
             declared=declared,
@@ -38,3 +43,15 @@ class Sightings:
             self._ecc[reading.gpu] = min(errors, self._ecc.get(reading.gpu, errors))
         if reading.total_bytes is not None:
             self._total_bytes.setdefault(reading.gpu, reading.total_bytes)
+
+
+def _is_whole(probe: ProbeReading, declared: int) -> bool:
+    """Say whether every declared GPU answers: then one that is not among them has been taken out."""
+    if not declared or probe.counted != declared or len(probe.gpus) != declared:
+        return False
+    return not any(NvmlCode.GPU_IS_LOST in reading.errors.values() for reading in probe.gpus)
+
+
+def boards(snapshot: Snapshot) -> tuple[Board, ...]:
+    """Return the GPUs to be remembered."""
+    return tuple(Board(gpu=gpu, pci_bus_id=snapshot.pci_bus_ids.get(gpu, "")) for gpu in snapshot.known)

@@ -32,6 +32,9 @@ class Told:
     memory: NodeMemory
     snapshot: Snapshot
     verdict: Verdict
+    """What concerns the node with the GPUs that it offers."""
+    of_gpus: Verdict
+    """Every finding at its full weight: what each GPU's row is made of."""
     witness: Witness
     ray_version: str
     python_version: str
@@ -94,7 +97,7 @@ def compose(told: Told, rules: Rules) -> State:
         verdict=bounded(told.verdict),
         holds=memory.holds,
         wants_drain=station.wants_drain[:1_000],
-        gpus=gpus(told.snapshot, told.verdict),
+        gpus=gpus(told.snapshot, told.of_gpus),
         gpus_declared=told.snapshot.declared,
         gpus_counted=probe.counted if probe else None,
         versions=Versions(

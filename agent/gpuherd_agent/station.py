@@ -10,7 +10,8 @@ from gpuherd.names import ClusterName, GpuUuid, NodeName, PoolName, RayNodeId
 from gpuherd.phases import Phase
 from gpuherd.ray import RayNode
 from gpuherd_agent.acts import Act
-from gpuherd_agent.memory import NodeMemory
+from gpuherd_agent.memory import Board, NodeMemory
+from gpuherd_agent.shrink import MIN_RATIO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +26,17 @@ class Rules:
     """``last`` = stay as you are, ``serve`` or ``stay_out``, while no document was ever accepted."""
     join_timeout_s: float = 60.0
     stop_grace_s: float = 60.0
+    declared: int = 0
+    shrink_min_ratio: float = MIN_RATIO
+    """The node serves with its good GPUs alone while they are this share of the declared ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What is so at this moment. ``now`` is monotonic, ``boot_s`` boot time, ``wall`` for people.
 
-    ``fresh_id`` is a random id that a start or a hold of this step may take.
+    ``fresh_id`` is a random id that a start or a hold of this step may take. ``verdict`` is what concerns
+    the node with the GPUs that it offers.
     """
 
     now: float
@@ -42,6 +47,7 @@ class Facts:
     verdict: Verdict
     latched: tuple[Finding, ...] = ()
     """Findings that stand until a person ends them, as the verdict knows them."""
+    boards: tuple[Board, ...] = ()
     present: tuple[GpuUuid, ...] = ()
     healthy: tuple[GpuUuid, ...] = ()
     raylet_alive: bool = False
@@ -67,6 +73,8 @@ class Station:
     suspicions: int = 0
     wants_drain: str = ""
     overdue: bool = False
+    growable_since: float | None = None
+    """Since when the node could rejoin with more GPUs than it offers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

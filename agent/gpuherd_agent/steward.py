@@ -5,7 +5,7 @@ A shell: every ``if`` about the domain is in policy, conclude or orders.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,11 +13,11 @@ import msgspec
 
 from gpuherd.errors import HeadUnreachable
 from gpuherd.health import Finding, Verdict
-from gpuherd.names import RayNodeId
+from gpuherd.names import GpuUuid, RayNodeId
 from gpuherd.ray import HeadVersions
 from gpuherd.shell import logs
 from gpuherd.shell.clock import Clock
-from gpuherd_agent import policy
+from gpuherd_agent import policy, shrink
 from gpuherd_agent.acts import (
     Act,
     Drain,
@@ -40,6 +40,7 @@ from gpuherd_agent.conclude import conclude
 from gpuherd_agent.doors import HeadDoor, Identity, JoinFailed, RayletDoor
 from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.readings import Snapshot
+from gpuherd_agent.sightings import boards
 from gpuherd_agent.state_document import gpus
 from gpuherd_agent.station import Facts, Rules, Station, Step
 from gpuherd_agent.store import Store, StoreFailed
@@ -179,18 +180,35 @@ class Steward:
         clock, health = self._doors.clock, self.health()
         listed = gpus(health.snapshot, health.verdict)
         raylet = self.memory.raylet
+        healthy = tuple(g.uuid for g in listed if g.healthy)
         return Facts(
             now=clock.now(),
             boot_s=clock.boot_s(),
             wall=clock.wall(),
             boot_id=self._identity.boot_id,
             fresh_id=RayNodeId(f"{self._doors.rng.getrandbits(224):056x}"),
-            verdict=health.verdict,
+            verdict=self._concerning(healthy, health.verdict),
             latched=health.latched,
+            boards=boards(health.snapshot),
             present=tuple(g.uuid for g in listed if g.present),
-            healthy=tuple(g.uuid for g in listed if g.healthy),
+            healthy=healthy,
             raylet_alive=raylet is not None and self._doors.raylets.is_alive(raylet),
         )
+
+    def verdict(self) -> Verdict:
+        """Return the verdict on the node with the GPUs that it offers."""
+        health = self.health()
+        healthy = tuple(g.uuid for g in gpus(health.snapshot, health.verdict) if g.healthy)
+        return self._concerning(healthy, health.verdict)
+
+    def _concerning(self, healthy: Sequence[GpuUuid], verdict: Verdict) -> Verdict:
+        offered = shrink.offered(
+            self.memory.raylet,
+            healthy,
+            declared=self._rules.declared,
+            min_ratio=self._rules.shrink_min_ratio,
+        )
+        return shrink.concerning(verdict, offered)
 
     async def _carry_out(self, act: Act) -> None:
         outcome = await self._outcome(act)
@@ -238,7 +256,8 @@ class Steward:
             remote=remote,
             declared=health.snapshot.declared,
             counted=health.snapshot.probe.counted if health.snapshot.probe else None,
-            verdict=health.verdict,
+            healthy=sum(g.healthy for g in gpus(health.snapshot, health.verdict)),
+            verdict=self.verdict(),
             missing=missing,
             unreachable=unreachable,
         )

@@ -28,7 +28,12 @@ def program(host: Host, broker: Broker) -> Callable[[], Coroutine[Any, Any, None
         node = Node(
             identity=identity,
             rules=Rules(
-                cluster=identity.cluster, node=identity.node, pool=host.place.pool, heads=("head:6379",)
+                cluster=identity.cluster,
+                node=identity.node,
+                pool=host.place.pool,
+                heads=("head:6379",),
+                declared=host.gpus.declared,
+                shrink_min_ratio=host.shrink_min_ratio,
             ),
             declared=host.gpus.declared,
             pace=Pace(),

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from gpuherd.names import ClusterName, NodeName, PoolName
+from gpuherd_agent.shrink import MIN_RATIO
 from gpuherd_sim.disk import Disk
 from gpuherd_sim.fake_host import FakeGpus, FakeHostSigns, FakeProbe
 from gpuherd_sim.journal import Journal
@@ -40,6 +41,7 @@ class Host:
     rng: random.Random
     signs: FakeHostSigns = field(default_factory=FakeHostSigns)
     boot_id: str = "boot-1"
+    shrink_min_ratio: float = MIN_RATIO
     agent: Process | None = None
     bus: MemoryBus | None = None
 

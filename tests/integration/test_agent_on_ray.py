@@ -216,6 +216,34 @@ async def test_a_lost_gpu_ends_new_work_and_not_the_work_that_runs(herd: Herd) -
         assert state.reason.startswith("held by health")
 
 
+async def test_a_node_with_one_lost_gpu_of_eight_serves_with_seven_and_later_with_eight(herd: Herd) -> None:
+    async with herd.ear() as ear:
+        herd.start_agent(GPUHERD__GPU__SHRINK_MIN_RATIO="0.5")
+        ear.order()
+        eight = await ear.joined()
+        assert eight.total["GPU"] == 8.0
+        has_finished = await started(ear, 8.0)
+        herd.stage.break_gpu(ONE, 5)
+        await ear.phase(Phase.DRAINING)
+        assert not has_finished()
+        seven = await ear.joined(other_than=eight.id)
+        assert has_finished(), "it ran to its end on the node that drained, at the first try"
+        assert (seven.total["GPU"], seven.labels["gpuherd/degraded"]) == (7.0, "1")
+        await ear.until("the slot is free again", lambda: "slot.released" in ear.events)
+        state = await ear.phase(Phase.MEMBER)
+        assert (state.holds, state.verdict.action.value) == ((), "watch")
+        later = herd.start_task(0.1)
+        await ear.until("a task has run on the seven", later.exists)
+        assert later.read_text().startswith(seven.id)
+        write_scenario(herd.stage.scenario(ONE), healthy(ONE))
+        state = await ear.phase(Phase.MEMBER)
+        ear.command("ack", epoch=state.epoch)
+        again = await ear.joined(other_than=seven.id, within_s=120.0)
+        assert again.total["GPU"] == 8.0
+        assert "gpuherd/degraded" not in again.labels
+        assert "finding.acknowledged" in ear.events
+
+
 async def test_a_hung_driver_evicts_the_node(herd: Herd) -> None:
     async with herd.ear() as ear:
         herd.start_agent(

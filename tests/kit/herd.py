@@ -21,7 +21,7 @@ from gpuherd.broker_settings import BrokerSettings
 from gpuherd.bus import Message
 from gpuherd.errors import HeadUnreachable, WireInvalid
 from gpuherd.holds import Hold, HoldKind, OnDeadline
-from gpuherd.names import ClusterName, HoldId, NodeName, PoolName
+from gpuherd.names import ClusterName, HoldId, NodeName, OperationId, PoolName
 from gpuherd.phases import Phase
 from gpuherd.ray import RayNode
 from gpuherd.settings import Secret
@@ -30,7 +30,7 @@ from gpuherd.shell.clock import SystemClock
 from gpuherd.shell.gcs import Gcs
 from gpuherd.wire import topics
 from gpuherd.wire.codec import decode, encode
-from gpuherd.wire.documents import Desired, Online, State
+from gpuherd.wire.documents import Command, Desired, Online, State
 from gpuherd_agent.actuators.ray_command import MARK
 from gpuherd_sim.demo.processes import Crew
 from gpuherd_sim.demo.stage import CLUSTER, NODES, POOL, Stage, clear, head_command, healthy, set_up
@@ -226,6 +226,23 @@ class Ear:
         )
         self.bus.keep(topics.node(ClusterName(CLUSTER), node, "desired"), encode(document))
 
+    def command(self, verb: str, *, epoch: int, node: NodeName = ONE, **arguments: str) -> None:
+        """Send a node something to do once."""
+        self.generation += 1
+        document = Command(
+            cluster=ClusterName(CLUSTER),
+            node=node,
+            id=OperationId(f"op-{self.generation}"),
+            verb=verb,
+            arguments=arguments,
+            by="user:ann",
+            reason="seen to",
+            epoch=epoch,
+            issued_at=time.time(),
+            expires_s=60.0,
+        )
+        self.say("command", encode(document), node=node, retain=False)
+
     def say(self, leaf: str, payload: bytes, *, node: NodeName = ONE, retain: bool = True) -> None:
         """Publish anything on a node's topic."""
         topic = topics.node(ClusterName(CLUSTER), node, leaf)
@@ -256,9 +273,9 @@ class Ear:
         except HeadUnreachable:
             return []
 
-    async def joined(self, node: NodeName = ONE, *, other_than: str = "") -> RayNode:
+    async def joined(self, node: NodeName = ONE, *, other_than: str = "", within_s: float = 60.0) -> RayNode:
         """Wait until node and head agree that it is a member, under another id than the given one."""
-        end = time.monotonic() + 60.0
+        end = time.monotonic() + within_s
         while time.monotonic() < end:
             state = self.states.get(node)
             if state is not None and state.phase is Phase.MEMBER and state.ray_node_id != other_than:

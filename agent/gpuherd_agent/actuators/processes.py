@@ -76,6 +76,15 @@ def has_variable(pid: int, name: str, value: str) -> bool:
     return f"{name}={value}".encode() in (_content(pid, "environ") or b"").split(b"\0")
 
 
+def variable(pid: int, name: str) -> str:
+    """Return the value of a variable that it was started with, empty when it had none or cannot be read."""
+    start = f"{name}=".encode()
+    for word in (_content(pid, "environ") or b"").split(b"\0"):
+        if word.startswith(start):
+            return word.removeprefix(start).decode(errors="replace")
+    return ""
+
+
 def send(process: Process, number: signal.Signals) -> bool:
     """Signal exactly this process; False when it has ended or is not ours to signal."""
     try:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Final
 
-from gpuherd.names import RayNodeId
+from gpuherd.names import GpuUuid, RayNodeId
 from gpuherd_agent.actuators import processes
 from gpuherd_agent.actuators.processes import Process
 from gpuherd_agent.doors import Raylet
@@ -40,7 +40,14 @@ def describe(process: Process, boot_id: str) -> Raylet | None:
         session_pid=process.session,
         gpus=parse_gpus(option(words, "static_resource_list")),
         head=option(words, "gcs-address"),
+        offered=parse_offered(processes.variable(process.pid, "CUDA_VISIBLE_DEVICES")),
     )
+
+
+def parse_offered(devices: str) -> tuple[GpuUuid, ...]:
+    """Return the UUIDs in the value of CUDA_VISIBLE_DEVICES; nothing when it names GPUs in another way."""
+    words = tuple(GpuUuid(word.strip()) for word in devices.split(",") if word.strip())
+    return words if all(word.startswith("GPU-") for word in words) else ()
 
 
 def option(words: Sequence[str], name: str) -> str:

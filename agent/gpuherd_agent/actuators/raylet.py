@@ -90,7 +90,7 @@ class RayChild:
         await self._kill_all(None)
         launcher = self._launcher = self._launch(binary, order)
         try:
-            return replace(await self._wait_for_raylet(launcher), head=order.head)
+            return replace(await self._wait_for_raylet(launcher), head=order.head, offered=order.gpus)
         except (JoinFailed, asyncio.CancelledError):
             await self._kill_all(launcher.pid)
             raise

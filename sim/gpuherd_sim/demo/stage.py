@@ -215,7 +215,7 @@ def agent_settings(stage: Stage, node: NodeName) -> dict[str, object]:
         "pool": POOL,
         "state_dir": str(stage.folder / f"{node}.state"),
         "insecure": True,
-        "gpu": {"declared": GPUS_EACH, "backend": backend},
+        "gpu": {"declared": GPUS_EACH, "backend": backend, "shrink_min_ratio": 1.0},
         "ray": {
             "auth_mode": "token",
             "token_path": str(stage.token),

@@ -69,6 +69,7 @@ class FakeRaylets:
             pid=next_pid(),
             total={"CPU": 8.0, "GPU": float(len(order.gpus))},
             labels=dict(order.labels),
+            offered=order.gpus,
         )
         head.raylets.append(process)
         self._made.append(process)
@@ -126,6 +127,7 @@ class FakeRaylets:
             session_pid=process.pid - 1,
             gpus=int(process.total.get("GPU", 0.0)),
             head="head:6379",
+            offered=process.offered,
         )
 
 

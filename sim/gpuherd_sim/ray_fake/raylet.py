@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuherd.names import NodeName, RayNodeId
+from gpuherd.names import GpuUuid, NodeName, RayNodeId
 from gpuherd.ray import DrainReason
 
 _SLACK = 1e-9
@@ -34,6 +34,7 @@ class RayletProcess:
     pid: int
     total: Mapping[str, float]
     labels: Mapping[str, str] = field(default_factory=dict)
+    offered: tuple[GpuUuid, ...] = ()
     session: str = ""
     running: dict[int, Task] = field(default_factory=dict)
     drain_reason: DrainReason | None = None

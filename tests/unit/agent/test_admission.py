@@ -10,7 +10,7 @@ from gpuherd.ray import HeadVersions
 from gpuherd_agent.admission import JoinFacts, preflight
 
 RAY = HeadVersions(ray="2.60.0", python="3.11.7")
-GOOD = JoinFacts(head="h:1", local=RAY, remote=RAY, declared=8, counted=8, verdict=HEALTHY)
+GOOD = JoinFacts(head="h:1", local=RAY, remote=RAY, declared=8, counted=8, healthy=8, verdict=HEALTHY)
 
 
 def test_a_fit_node_may_join() -> None:

@@ -1,9 +1,10 @@
 """What earlier looks add to a new one."""
 
-from tests.kit.readings import GIB, cycle, failed, gpu, uuid
+from tests.kit.readings import GIB, cycle, failed, gpu, look, uuid
 
+from gpuherd_agent.memory import Board
 from gpuherd_agent.readings import ProbeOutcome, ProbeReading, Snapshot
-from gpuherd_agent.sightings import Sightings
+from gpuherd_agent.sightings import Sightings, boards
 
 
 def after(*probes: ProbeReading) -> Snapshot:
@@ -58,3 +59,17 @@ def test_a_snapshot_is_not_changed_by_a_later_look() -> None:
     seen.take(probe=cycle(gpu(0), gpu(1)), host=None, declared=2, now=1.0)
     assert first.known == (uuid(0),)
     assert set(first.ecc_baseline) == {uuid(0)}
+
+
+def test_a_lost_gpu_goes_by_its_name_after_a_restart() -> None:
+    first = look(cycle(*(gpu(i) for i in range(3))), declared=3)
+    again = Sightings(boards(first))
+    snapshot = look(cycle(gpu(0), gpu(1), lost=(2,)), declared=3, before=again)
+    assert snapshot.known == (uuid(0), uuid(1), uuid(2))
+    assert snapshot.pci_bus_ids[uuid(2)] == "00000000:02:00.0"
+
+
+def test_a_board_that_was_swapped_is_forgotten_once_all_declared_ones_answer() -> None:
+    again = Sightings((Board(gpu=uuid(9)),))
+    assert look(cycle(gpu(0)), declared=2, before=again).known == (uuid(9), uuid(0))
+    assert look(cycle(gpu(0), gpu(1)), declared=2, before=again).known == (uuid(0), uuid(1))

@@ -28,6 +28,7 @@ def told(snap: Snapshot, verdict: Verdict) -> State:
             memory=serving(),
             snapshot=snap,
             verdict=verdict,
+            of_gpus=verdict,
             witness=Witness(),
             ray_version="2.54.0",
             python_version="3.11.2",
