@@ -43,7 +43,8 @@ def conclude(station: Station, memory: NodeMemory, outcome: Outcome, facts: Fact
 def _verified(outcome: Verified, station: Station, memory: NodeMemory, facts: Facts) -> Step:
     if outcome.preflight.passed:
         moved = move(station, Event.PASSED, facts, "checks passed, starting Ray")
-        return Step(station=moved, memory=memory, news=(("join.started", moved.reason),))
+        warned = tuple(("join.warned", f"{c.what}: {c.mend}") for c in outcome.preflight.warnings)
+        return Step(station=moved, memory=memory, news=(("join.started", moved.reason), *warned))
     return _failed(
         move(station, Event.REFUSED, facts, ""), memory, facts, outcome.preflight.reason, "join.refused"
     )
@@ -85,6 +86,8 @@ def _looked(outcome: Looked, station: Station, memory: NodeMemory, facts: Facts)
             looked_at=facts.now,
             sight=outcome.node,
         )
+        if not memory.accepted:
+            memory = msgspec.structs.replace(memory, accepted=facts.boards)
         return Step(station=joined, memory=memory, news=(("ray.joined", f"as {outcome.node.id[:12]}"),))
     if station.phase is Phase.JOINING:
         return Step(station=station, memory=memory)

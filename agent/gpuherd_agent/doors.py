@@ -152,6 +152,52 @@ class HeadDoor(Protocol):
         ...
 
 
+class SmokeOutcome(enum.StrEnum):
+    """What became of a GPU's smoke work."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    """A call of the driver failed."""
+    WRONG_DATA = "wrong_data"
+    """The driver is content and what it computed or copied is wrong."""
+    HUNG = "hung"
+    UNAVAILABLE = "unavailable"
+    """No CUDA library, or none that knows this GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Smoked:
+    """The end of one GPU's smoke work; ``detail`` names the call and its code, or the first wrong word."""
+
+    outcome: SmokeOutcome
+    detail: str = ""
+
+
+class SmokeDoor(Protocol):
+    """Puts a GPU to a little work."""
+
+    async def run(self, gpu: GpuUuid) -> Smoked:
+        """Return what became of it within the deadline; a failure is an outcome, not an exception."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookEnded:
+    """How a hook ended; ``code`` None = not by itself."""
+
+    code: int | None
+    output: str = ""
+    is_late: bool = False
+
+
+class HooksDoor(Protocol):
+    """The site's hooks."""
+
+    async def run(self, name: str, facts: Mapping[str, str]) -> HookEnded | None:
+        """Run one hook and return how it ended, None when the site has none of this name."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Who this agent is. ``epoch`` is of this run; ``host`` tells two machines of one name apart."""

@@ -56,6 +56,10 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
 
     gpu: GpuUuid
     pci_bus_id: str = ""
+    serial: str = ""
+    vbios: str = ""
+    ecc_uncorrected_total: int | None = None
+    """Life-time sum when it was accepted."""
 
 
 class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +77,8 @@ class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A reboot is the repair that latched findings ask for: of an earlier boot they no longer count."""
     boards: tuple[Board, ...] = ()
     """The host's GPUs: a lost one goes by its name also after a restart of the agent or a reboot."""
+    accepted: tuple[Board, ...] = ()
+    """The boards of the first join, or those that a person accepted last."""
     executed: tuple[str, ...] = ()
     """Ids of the commands carried out or refused, newest last."""
     answers: tuple[Ack, ...] = ()

@@ -14,9 +14,10 @@ from gpuherd import __version__
 from gpuherd.bus import Bus
 from gpuherd.health import Action, Finding
 from gpuherd.shell.clock import Clock
-from gpuherd_agent.doors import HeadDoor, HostDoor, Identity, ProbeDoor, RayletDoor
+from gpuherd_agent.doors import HeadDoor, HooksDoor, HostDoor, Identity, ProbeDoor, RayletDoor, SmokeDoor
 from gpuherd_agent.errands import Errands
 from gpuherd_agent.exporter import NodeFacts
+from gpuherd_agent.gate import Gate
 from gpuherd_agent.herald import Herald, Sources
 from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.sensing import Left, Pace, Sensing
@@ -43,6 +44,8 @@ class Outside:
     raylets: RayletDoor
     heads: HeadDoor
     store: Store
+    smoke: SmokeDoor | None = None
+    hooks: HooksDoor | None = None
     state_dir: Path | None = None
     """Where verbs put files for people; None = nowhere."""
 
@@ -81,6 +84,9 @@ class Node:
                 raylets=outside.raylets,
                 heads=outside.heads,
                 store=outside.store,
+                gate=Gate(
+                    raylets=outside.raylets, heads=outside.heads, smoke=outside.smoke, hooks=outside.hooks
+                ),
             ),
             health=lambda: self.sensing.health,
             tell=self._tell,

@@ -99,7 +99,7 @@ def _outside(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -
     if facts.now < station.not_before:
         return Step(station=station, memory=memory)
     moved = move(station, Event.ADMITTED, facts, "checking before the join")
-    return _act(moved, memory, Verify(head=_head(memory, rules)))
+    return _act(moved, memory, Verify(head=head(memory, rules)))
 
 
 def _adopt(station: Station, memory: NodeMemory, facts: Facts, raylet: Raylet) -> Step:
@@ -129,7 +129,7 @@ def _why_not_serving(memory: NodeMemory, facts: Facts, rules: Rules) -> str:
 def _verifying(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Step:
     """Only reached without an act under way when an answer was lost: check again."""
     del facts
-    return _act(station, memory, Verify(head=_head(memory, rules)))
+    return _act(station, memory, Verify(head=head(memory, rules)))
 
 
 def start(memory: NodeMemory, facts: Facts, rules: Rules) -> Start:
@@ -137,7 +137,7 @@ def start(memory: NodeMemory, facts: Facts, rules: Rules) -> Start:
     chosen = memory.orders.gpus if memory.orders is not None else None
     gpus = facts.healthy if chosen is None else tuple(g for g in facts.healthy if g in chosen)
     order = JoinOrder(
-        head=_head(memory, rules),
+        head=head(memory, rules),
         node=rules.node,
         gpus=gpus,
         node_id=facts.fresh_id,
@@ -181,7 +181,7 @@ def _member(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) ->
         return _ask_drain(station, memory, facts, rules, wished)
     station = _growing(station, memory, facts, rules)
     if memory.may_hold_slot and facts.now >= station.not_before:
-        return _act(station, memory, Release(head=_head(memory, rules), pool=_pool(memory, rules)))
+        return _act(station, memory, Release(head=head(memory, rules), pool=_pool(memory, rules)))
     if _is_time_to_grow(station, facts):
         wished = grow_terms(waited_long=_waited_to_grow_s(station, facts) >= shrink.GROW_PATIENCE_S)
         return _ask_drain(station, memory, facts, rules, wished)
@@ -236,7 +236,7 @@ def _disarm(station: Station, memory: NodeMemory, facts: Facts, rules: Rules, dr
     reason = "no longer to be drained: no deadline; it rejoins when its work has ended"
     act = Drain(
         order=DrainOrder(
-            head=(memory.raylet.head if memory.raylet else "") or _head(memory, rules),
+            head=(memory.raylet.head if memory.raylet else "") or head(memory, rules),
             node_id=RayNodeId(drain.node_id),
             reason=drain.reason,
             message=reason,
@@ -296,7 +296,7 @@ def _ask_drain(station: Station, memory: NodeMemory, facts: Facts, rules: Rules,
         rank=wished.rank,
     )
     order = DrainOrder(
-        head=raylet.head or _head(memory, rules),
+        head=raylet.head or head(memory, rules),
         node_id=raylet.node_id,
         reason=wished.reason,
         message=wished.message,
@@ -314,7 +314,7 @@ def _look(station: Station, memory: NodeMemory, facts: Facts, rules: Rules, *, e
     raylet = memory.raylet
     if raylet is None or facts.now - station.looked_at < every_s:
         return Step(station=station, memory=memory)
-    return _act(station, memory, Look(head=raylet.head or _head(memory, rules), node_id=raylet.node_id))
+    return _act(station, memory, Look(head=raylet.head or head(memory, rules), node_id=raylet.node_id))
 
 
 def _stop(station: Station, memory: NodeMemory) -> Step:
@@ -348,7 +348,8 @@ def move(station: Station, event: Event, facts: Facts, reason: str) -> Station:
     )
 
 
-def _head(memory: NodeMemory, rules: Rules) -> str:
+def head(memory: NodeMemory, rules: Rules) -> str:
+    """Return the address of the head that the node is to join."""
     given: Sequence[str] = memory.orders.head if memory.orders and memory.orders.head else rules.heads
     return given[0]
 

@@ -39,6 +39,8 @@ class GpuReading:
     index: int
     pci_bus_id: str = ""
     model: str = ""
+    serial: str = ""
+    vbios: str = ""
     core_celsius: float | None = None
     memory_celsius: float | None = None
     slowdown_celsius: float | None = None

@@ -15,7 +15,7 @@ from gpuherd_agent.doors import Raylet
 from gpuherd_agent.rules import dropout
 
 MIN_RATIO: Final = 0.5
-GROW_AFTER_S: Final = 60.0
+GROW_AFTER_S: Final = 20.0
 """How long more GPUs must be good before the node is taken out to rejoin with them."""
 GROW_PATIENCE_S: Final = 3_600.0
 """How long the node is only asked while idle; then it takes no new work until it is empty."""

@@ -52,6 +52,22 @@ def _is_whole(probe: ProbeReading, declared: int) -> bool:
     return not any(NvmlCode.GPU_IS_LOST in reading.errors.values() for reading in probe.gpus)
 
 
-def boards(snapshot: Snapshot) -> tuple[Board, ...]:
-    """Return the GPUs to be remembered."""
-    return tuple(Board(gpu=gpu, pci_bus_id=snapshot.pci_bus_ids.get(gpu, "")) for gpu in snapshot.known)
+def boards(snapshot: Snapshot, before: Sequence[Board] = ()) -> tuple[Board, ...]:
+    """Return the GPUs to be remembered; of one that does not answer now, what was known ``before``."""
+    read = {g.gpu: g for g in snapshot.probe.gpus} if snapshot.probe else {}
+    known = {board.gpu: board for board in before}
+    return tuple(_board(gpu, read.get(gpu), known.get(gpu), snapshot) for gpu in snapshot.known)
+
+
+def _board(gpu: GpuUuid, reading: GpuReading | None, before: Board | None, snapshot: Snapshot) -> Board:
+    old = before or Board(gpu=gpu)
+    if reading is None:
+        return old if old.pci_bus_id else Board(gpu=gpu, pci_bus_id=snapshot.pci_bus_ids.get(gpu, ""))
+    total = reading.ecc_uncorrected_aggregate_total
+    return Board(
+        gpu=gpu,
+        pci_bus_id=reading.pci_bus_id or old.pci_bus_id,
+        serial=reading.serial or old.serial,
+        vbios=reading.vbios or old.vbios,
+        ecc_uncorrected_total=old.ecc_uncorrected_total if total is None else total,
+    )

@@ -14,7 +14,7 @@ import msgspec
 from gpuherd.errors import HeadUnreachable
 from gpuherd.health import Finding, Verdict
 from gpuherd.names import GpuUuid, RayNodeId
-from gpuherd.ray import HeadVersions
+from gpuherd.preflight import Preflight
 from gpuherd.shell import logs
 from gpuherd.shell.clock import Clock
 from gpuherd_agent import policy, shrink
@@ -35,9 +35,9 @@ from gpuherd_agent.acts import (
     Verified,
     Verify,
 )
-from gpuherd_agent.admission import JoinFacts, preflight
 from gpuherd_agent.conclude import conclude
 from gpuherd_agent.doors import HeadDoor, Identity, JoinFailed, RayletDoor
+from gpuherd_agent.gate import Gate, Subject
 from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.readings import Snapshot
 from gpuherd_agent.sightings import boards
@@ -70,6 +70,7 @@ class Doors:
     raylets: RayletDoor
     heads: HeadDoor
     store: Store
+    gate: Gate
 
 
 class Steward:
@@ -189,7 +190,7 @@ class Steward:
             fresh_id=RayNodeId(f"{self._doors.rng.getrandbits(224):056x}"),
             verdict=self._concerning(healthy, health.verdict),
             latched=health.latched,
-            boards=boards(health.snapshot),
+            boards=boards(health.snapshot, self.memory.boards),
             present=tuple(g.uuid for g in listed if g.present),
             healthy=healthy,
             raylet_alive=raylet is not None and self._doors.raylets.is_alive(raylet),
@@ -237,28 +238,18 @@ class Steward:
             case Release():
                 return Released(done=await self._doors.heads.release(act.head, act.pool))
 
+    async def check(self, *, is_quiet: bool = False) -> Preflight:
+        """Return every check of a join; ``is_quiet`` = no GPU is put to work and no hook is run."""
+        return await self._check(policy.head(self.memory, self._rules), is_quiet=is_quiet)
+
     async def _verify(self, act: Verify) -> Verified:
-        local: HeadVersions | None = None
-        remote: HeadVersions | None = None
-        missing = unreachable = ""
-        try:
-            local = self._doors.raylets.versions()
-        except JoinFailed as error:
-            missing = error.detail
-        try:
-            remote = await self._doors.heads.versions(act.head)
-        except HeadUnreachable as error:
-            unreachable = str(error)
-        health = self.health()
-        facts = JoinFacts(
-            head=act.head,
-            local=local,
-            remote=remote,
-            declared=health.snapshot.declared,
-            counted=health.snapshot.probe.counted if health.snapshot.probe else None,
-            healthy=sum(g.healthy for g in gpus(health.snapshot, health.verdict)),
+        return Verified(preflight=await self._check(act.head))
+
+    async def _check(self, head: str, *, is_quiet: bool = False) -> Preflight:
+        subject = Subject(
+            snapshot=self.health().snapshot,
             verdict=self.verdict(),
-            missing=missing,
-            unreachable=unreachable,
+            of_gpus=self.health().verdict,
+            memory=self.memory,
         )
-        return Verified(preflight=preflight(facts))
+        return await self._doors.gate.check(head, subject, is_quiet=is_quiet)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 class Check:
     """One check: ``code`` for machines, ``what`` it found, ``mend`` the next step for a person.
 
-    ``passed`` is None when the check could not be made; that does not pass.
+    ``passed`` is None when the check could not be made; that does not pass. A warning is told and stands
+    in nobody's way.
     """
 
     code: str
     passed: bool | None
     what: str
     mend: str = ""
+    is_warning: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +26,18 @@ class Preflight:
 
     @property
     def passed(self) -> bool:
-        """Say whether every check was made and passed."""
-        return all(check.passed is True for check in self.checks)
+        """Say whether every check that can refuse was made and passed."""
+        return not self.refusals
 
     @property
     def refusals(self) -> tuple[Check, ...]:
         """Return the checks that stand in the way."""
-        return tuple(check for check in self.checks if check.passed is not True)
+        return tuple(c for c in self.checks if c.passed is not True and not c.is_warning)
+
+    @property
+    def warnings(self) -> tuple[Check, ...]:
+        """Return what ought to be seen to, and does not stand in the way."""
+        return tuple(c for c in self.checks if c.passed is not True and c.is_warning)
 
     @property
     def reason(self) -> str:

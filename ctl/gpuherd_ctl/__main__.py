@@ -15,6 +15,7 @@ from gpuherd_ctl.exit_codes import ExitCode
 from gpuherd_ctl.output import Paper
 from gpuherd_ctl.session import Session, Verb
 from gpuherd_ctl.verbs import (
+    accept,
     ack,
     config_check,
     demo,
@@ -26,6 +27,7 @@ from gpuherd_ctl.verbs import (
     simulate,
     status,
     undrain,
+    verify,
     version,
 )
 
@@ -36,6 +38,8 @@ VERBS: Final[tuple[Verb, ...]] = (
     drain.VERB,
     undrain.VERB,
     ack.VERB,
+    accept.VERB,
+    verify.VERB,
     events.VERB,
     scaler.VERB,
     config_check.VERB,

@@ -31,10 +31,12 @@ class FakeGpus:
     is_hung: bool = False
     no_driver: bool = False
     lost: dict[int, LossKind] = field(default_factory=dict)
+    replaced: dict[int, str] = field(default_factory=dict)
+    """Boards that were swapped, by index: the end of the new one's UUID."""
 
     def uuid(self, index: int) -> GpuUuid:
         """Return the stable name of the GPU at an index."""
-        return GpuUuid(f"GPU-{self.node}-{index}")
+        return GpuUuid(f"GPU-{self.node}-{self.replaced.get(index, index)}")
 
     def lose(self, index: int, kind: LossKind = LossKind.HANDLE) -> None:
         """Make one GPU go missing."""

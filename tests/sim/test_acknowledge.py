@@ -81,3 +81,32 @@ def test_what_nobody_latched_cannot_be_acknowledged_and_an_unknown_verb_is_refus
         assert "not known to this agent" in (await _told(fleet, name, verb="dance"))[1]
 
     run(main, until_s=3_600)
+
+
+def test_verify_tells_every_check_and_accept_takes_the_boards_that_are_there_now() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        fleet, name = await _begin(loop)
+        commander, people = fleet.scaler_host.commander, fleet.scaler_host.people
+        assert commander is not None
+        assert people is not None
+        asked = commander.command(CommandWish(node=name, verb="verify", by="ann"))
+        await fleet.until("an end", lambda: not people.operation(asked.id).is_open, within_s=60)
+        ended = people.operation(asked.id)
+        assert ended.state is OperationState.DONE
+        assert "gpu_identity" in ended.output
+        assert "REFUSES" not in ended.output
+        fleet.hosts[name].gpus.replaced[3] = "swapped"
+        fleet.kill_agent(name)
+        for raylet in fleet.hosts[name].raylets.processes():
+            fleet.head.kill_raylet(raylet, cause="the host was opened")
+        fleet.start_agent(name)
+        await fleet.until("a refusal", lambda: "was not here" in _reason(fleet, name), within_s=120)
+        assert (await _told(fleet, name, verb="accept"))[0] is OperationState.DONE
+        await fleet.until_phase(name, Phase.MEMBER, within_s=600)
+
+    run(main, until_s=3_600)
+
+
+def _reason(fleet: Fleet, name: NodeName) -> str:
+    state = fleet.state(name)
+    return state.reason if state else ""
