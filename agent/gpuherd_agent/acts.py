@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from gpuherd.names import PoolName, RayNodeId
 from gpuherd.preflight import Preflight
 from gpuherd.ray import DrainAnswer, RayNode
-from gpuherd_agent.doors import DrainOrder, JoinOrder, JoinRefusal, Raylet
+from gpuherd_agent.doors import DrainOrder, JoinOrder, Raylet
+from gpuherd_agent.refusals import JoinRefusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

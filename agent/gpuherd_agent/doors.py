@@ -11,18 +11,9 @@ from typing import Protocol
 from gpuherd.errors import HerdError
 from gpuherd.names import ClusterName, GpuUuid, NodeName, PoolName, RayNodeId
 from gpuherd.ray import DrainAnswer, DrainReason, HeadVersions, RayNode
+from gpuherd_agent.ground import Ground
 from gpuherd_agent.readings import HostReading, ProbeReading
-
-
-class JoinRefusal(enum.StrEnum):
-    """Why a join did not end with a member; each has its own mend."""
-
-    RAY_MISSING = "ray_missing"
-    VERSION_MISMATCH = "version_mismatch"
-    HEAD_UNREACHABLE = "head_unreachable"
-    START_TIMED_OUT = "start_timed_out"
-    START_FAILED = "start_failed"
-    NOT_ALIVE = "not_alive"
+from gpuherd_agent.refusals import JoinRefusal
 
 
 class JoinFailed(HerdError):
@@ -105,6 +96,10 @@ class RayletDoor(Protocol):
 
     def versions(self) -> HeadVersions:
         """Return the Ray and Python versions that a start would run; raises JoinFailed (RAY_MISSING)."""
+        ...
+
+    def ground(self) -> Ground:
+        """Return what a raylet would find on this host now; a few milliseconds, and never raises."""
         ...
 
     async def find(self, remembered: Raylet | None) -> Raylet | None:

@@ -55,7 +55,8 @@ class Gate:
         snapshot = subject.snapshot
         local: HeadVersions | None = None
         remote: HeadVersions | None = None
-        missing = unreachable = ""
+        missing = ""
+        unreachable: HeadUnreachable | None = None
         try:
             local = self._raylets.versions()
         except JoinFailed as error:
@@ -63,7 +64,7 @@ class Gate:
         try:
             remote = await self._heads.versions(head)
         except HeadUnreachable as error:
-            unreachable = str(error)
+            unreachable = error
         good = tuple(g.uuid for g in gpus(snapshot, subject.of_gpus) if g.healthy)
         facts = JoinFacts(
             head=head,
@@ -74,7 +75,10 @@ class Gate:
             healthy=len(good),
             verdict=subject.verdict,
             missing=missing,
-            unreachable=unreachable,
+            unreachable=str(unreachable or ""),
+            fault=unreachable.fault if unreachable else None,
+            ground=self._raylets.ground(),
+            host=snapshot.host,
         )
         report = preflight(facts)
         report = replace(report, checks=(*report.checks, *fitness.checks(snapshot, good, subject.memory)))

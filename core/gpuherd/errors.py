@@ -3,6 +3,7 @@
 What the world may do (a GPU gone, the broker down) is a value or a finding, not an error here.
 """
 
+import enum
 from collections.abc import Mapping
 
 
@@ -49,9 +50,32 @@ class WireInvalid(HerdError):
         self.detail = detail
 
 
+class HeadFault(enum.StrEnum):
+    """What is wrong with the way to Ray's head, as far as it shows."""
+
+    UNRESOLVED = "unresolved"
+    """Its name has no address."""
+    REFUSED = "refused"
+    """The host is there and nothing listens on that port."""
+    SILENT = "silent"
+    """No answer in time: the host, the path or the head itself stands still."""
+    FOREIGN = "foreign"
+    """Something answers that is no head of Ray."""
+    TOKEN = "token"  # noqa: S105  a word for what is refused
+    """It answers, and refuses our token."""
+    OTHER = "other"
+
+
 class HeadUnreachable(Retryable):
     """Ray's head did not answer in time; whether it acted on the call is unknown."""
+
+    def __init__(self, message: str, *, fault: HeadFault = HeadFault.OTHER) -> None:
+        super().__init__(message)
+        self.fault = fault
 
 
 class TokenRefused(HeadUnreachable):
     """Ray's head answers, and refuses our token; nothing was done. Mend the token or the mode, then retry."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, fault=HeadFault.TOKEN)

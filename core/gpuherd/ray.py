@@ -112,3 +112,5 @@ class HeadVersions:
     ray: str
     python: str
     session: str = ""
+    is_open: bool | None = None
+    """It also answers calls without a token. None = not asked, as we had no token to leave out."""

@@ -21,7 +21,8 @@ from gpuherd_agent.actuators.head import HeadHelper
 from gpuherd_agent.actuators.processes import Process
 from gpuherd_agent.actuators.ray_tree import tree
 from gpuherd_agent.actuators.raylet import RayChild
-from gpuherd_agent.doors import DrainOrder, JoinFailed, JoinOrder, JoinRefusal, Raylet
+from gpuherd_agent.doors import DrainOrder, JoinFailed, JoinOrder, Raylet
+from gpuherd_agent.refusals import JoinRefusal
 from gpuherd_sim.demo.stage import free_ports
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(180)]

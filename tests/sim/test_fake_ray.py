@@ -12,7 +12,8 @@ import pytest
 from gpuherd.errors import HeadUnreachable
 from gpuherd.names import ClusterName, GpuUuid, NodeName, PoolName, RayNodeId
 from gpuherd.ray import DrainAnswer, DrainOutcome, DrainReason, RayNode, RayStatus, Shape
-from gpuherd_agent.doors import DrainOrder, JoinFailed, JoinOrder, JoinRefusal, Raylet
+from gpuherd_agent.doors import DrainOrder, JoinFailed, JoinOrder, Raylet
+from gpuherd_agent.refusals import JoinRefusal
 from gpuherd_sim.journal import Journal
 from gpuherd_sim.process import Process
 from gpuherd_sim.ray_fake.doors import FakeHeads, FakeRaylets, FakeSight

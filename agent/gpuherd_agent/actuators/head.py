@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from gpuherd.errors import HeadUnreachable, TokenRefused
+from gpuherd.errors import HeadFault, HeadUnreachable, TokenRefused
 from gpuherd.names import ClusterName, NodeName, PoolName, RayNodeId
 from gpuherd.ray import DrainAnswer, DrainOutcome, HeadVersions, RayNode
 from gpuherd_agent.doors import DrainOrder
@@ -121,7 +121,14 @@ def _answered(ended: _Ended) -> _Ended:
     if ended.code == 0:
         return ended
     detail = str(ended.answer.get("detail", "")) or ended.words or f"the helper ended with {ended.code}"
-    raise TokenRefused(detail) if ended.code == _REFUSED else HeadUnreachable(detail)
+    if ended.code == _REFUSED:
+        raise TokenRefused(detail)
+    fault = HeadFault.SILENT if ended.code is None else _fault(ended.answer.get("fault"))
+    raise HeadUnreachable(detail, fault=fault)
+
+
+def _fault(word: object) -> HeadFault:
+    return next((fault for fault in HeadFault if fault.value == word), HeadFault.OTHER)
 
 
 def _value(ended: _Ended, kind: type[T]) -> T:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpuherd.names import ClusterName, NodeName, PoolName
+from gpuherd_agent.actuators import ray_ports
 from gpuherd_agent.actuators.ray_settings import RaySettings
 from gpuherd_agent.doors import JoinOrder
 
@@ -63,9 +64,11 @@ def arguments(settings: RaySettings, order: JoinOrder) -> tuple[str, ...]:
         words.append(f"--num-cpus={settings.num_cpus}")
     if settings.object_store_bytes is not None:
         words.append(f"--object-store-memory={settings.object_store_bytes}")
+    if settings.node_ip:
+        words.append(f"--node-ip-address={settings.node_ip}")
     if settings.temp_dir:
         words.append(f"--temp-dir={settings.temp_dir}")
-    return (*words, *settings.extra_args)
+    return (*words, *ray_ports.arguments(settings), *settings.extra_args)
 
 
 def environment(

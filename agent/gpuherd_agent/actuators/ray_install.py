@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from gpuherd.ray import HeadVersions
-from gpuherd_agent.doors import JoinFailed, JoinRefusal
+from gpuherd_agent.doors import JoinFailed
+from gpuherd_agent.refusals import JoinRefusal
 
 _ASK_VERSION: Final = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 _DEADLINE_S: Final = 5.0

@@ -32,6 +32,16 @@ class RaySettings:
     so too few leave GPUs without work."""
     object_store_bytes: int | None = None
     """Shared memory for objects; unset = Ray's own choice (30 % of memory)."""
+    node_ip: str = ""
+    """Address by which the other nodes reach this one; unset = Ray's own choice, which on a host with several
+    networks may be one that the head cannot reach. A wrong one costs the join."""
+    port_base: int | None = None
+    """First of the ports that the raylet listens on: 6 for its daemons, and its workers from the tenth on.
+    Unset = Ray takes random ones, which no firewall can be told of. Raylets on one host need ranges apart;
+    below 32768 no outgoing connection takes them away."""
+    worker_ports: int = 1_000
+    """How many ports workers may take when ``port_base`` is set; each worker process takes one, and without a
+    free one no task starts."""
     temp_dir: str = ""
     """Ray's folder for sockets and logs; unset = Ray's own ``/tmp/ray``. Two agents on one host need one
     each: parallel starts in a shared folder fight for a socket's name."""
@@ -56,6 +66,10 @@ class RaySettings:
             yield "num_cpus", "must not be below 0"
         if self.object_store_bytes is not None and self.object_store_bytes < MIN_OBJECT_STORE_BYTES:
             yield "object_store_bytes", f"is below Ray's least, {MIN_OBJECT_STORE_BYTES}"
+        if self.worker_ports < 1:
+            yield "worker_ports", "must be at least 1"
+        if self.port_base is not None and not 1_024 <= self.port_base <= 65_525 - self.worker_ports:  # noqa: PLR2004
+            yield "port_base", "leaves no room between 1024 and 65535 for all ports"
         for key in ("start_timeout_s", "stop_grace_s"):
             if getattr(self, key) <= 0:
                 yield key, "must be above 0"

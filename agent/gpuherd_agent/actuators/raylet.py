@@ -16,12 +16,15 @@ from typing import Final
 from gpuherd.ray import HeadVersions
 from gpuherd.shell.clock import Clock, SystemClock
 from gpuherd_agent.actuators import processes, start_log
+from gpuherd_agent.actuators.host_ground import read_ground
 from gpuherd_agent.actuators.processes import Process
 from gpuherd_agent.actuators.ray_command import MARK, Owner, arguments, environment
 from gpuherd_agent.actuators.ray_install import find_binary, read_versions
 from gpuherd_agent.actuators.ray_settings import RaySettings
 from gpuherd_agent.actuators.ray_tree import count_workers, describe, has_rays_title, is_raylet, tree
-from gpuherd_agent.doors import JoinFailed, JoinOrder, JoinRefusal, Raylet
+from gpuherd_agent.doors import JoinFailed, JoinOrder, Raylet
+from gpuherd_agent.ground import Ground
+from gpuherd_agent.refusals import JoinRefusal
 
 _POLL_S: Final = 0.2
 _LINGER_S: Final = 3.0
@@ -61,6 +64,10 @@ class RayChild:
     def versions(self) -> HeadVersions:
         """Return the versions that a start would run; raises JoinFailed (RAY_MISSING)."""
         return read_versions(find_binary(self._settings.binary))
+
+    def ground(self) -> Ground:
+        """Return what a raylet would find on this host now."""
+        return read_ground(self._settings)
 
     async def find(self, remembered: Raylet | None) -> Raylet | None:
         """Return the running raylet that is ours: the remembered one, else one that carries our mark.

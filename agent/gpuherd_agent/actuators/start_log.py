@@ -7,7 +7,7 @@ so they are quoted and never the only evidence.
 import re
 from typing import Final
 
-from gpuherd_agent.doors import JoinRefusal
+from gpuherd_agent.refusals import JoinRefusal
 
 _SIGNS: Final = (
     ("Version mismatch", JoinRefusal.VERSION_MISMATCH),

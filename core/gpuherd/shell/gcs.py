@@ -15,7 +15,7 @@ from gpuherd.names import ClusterName, NodeName, PoolName, RayNodeId
 from gpuherd.ray import ClusterSight, DrainAnswer, DrainOutcome, DrainReason, HeadVersions, RayNode
 from gpuherd.settings import Secret
 from gpuherd.shell import gcs_pb2 as pb
-from gpuherd.shell.gcs_reading import read_node, read_sight
+from gpuherd.shell.gcs_reading import fault_of, read_node, read_sight
 from gpuherd.slot_claims import SlotOrder, Won
 
 Reply = TypeVar("Reply")
@@ -30,7 +30,7 @@ _OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),  # the head is in the fleet's own network
     ("grpc.use_local_subchannel_pool", 1),  # a new Gcs gets a new connection, not another's back-off
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 2_000),  # also how long a connect may take: a busy head needs some
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
@@ -82,9 +82,21 @@ class Gcs:
                 ray=str(said["ray_version"]),
                 python=str(said["python_version"]),
                 session=(await self._state()).cluster_session_name,
+                is_open=await self._is_open(),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise HeadUnreachable(f"the head at {self._address} has not told its versions yet") from error
+
+    async def _is_open(self) -> bool | None:
+        """Say whether the head answers without our token, None without one."""
+        if not self._metadata:
+            return None
+        async with Gcs(self._address, timeout_s=self._timeout_s) as stranger:
+            try:
+                await stranger.alive()
+            except TokenRefused:
+                return False
+        return True
 
     async def sight(self) -> ClusterSight:
         """Return nodes and demand. A dead node stays listed, among the last 1,000."""
@@ -233,7 +245,8 @@ class Gcs:
         words = " ".join((error.details() or "").split())[:200]
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
             return TokenRefused(f"the head at {self._address} refuses our token: {words}")
-        return HeadUnreachable(f"the head at {self._address} does not answer: {error.code().name} {words}")
+        told = f"the head at {self._address} does not answer: {error.code().name} {words}"
+        return HeadUnreachable(told, fault=fault_of(error.code().name, words))
 
 
 _SLOT_UNUSED: Final = (DrainOutcome.REJECTED, DrainOutcome.UNREACHABLE)

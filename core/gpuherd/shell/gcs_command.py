@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TokenRefused as error:
         return _say(REFUSED, {"error": "token_refused", "detail": str(error)})
     except HeadUnreachable as error:
-        return _say(UNREACHABLE, {"error": "unreachable", "detail": str(error)})
+        return _say(UNREACHABLE, {"error": "unreachable", "fault": error.fault, "detail": str(error)})
     return _say(code, answer)
 
 

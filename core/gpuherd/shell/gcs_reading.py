@@ -7,11 +7,31 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from gpuherd.errors import HeadFault
 from gpuherd.names import NameInvalid, NodeName, RayNodeId, parse_node
 from gpuherd.ray import ClusterSight, Gang, RayNode, RayStatus, Shape
 from gpuherd.shell import gcs_pb2 as pb
 
+_SIGNS: Final = (
+    ("DNS resolution failed", HeadFault.UNRESOLVED),
+    ("Domain name not found", HeadFault.UNRESOLVED),
+    ("Connection refused", HeadFault.REFUSED),
+    ("Failed parsing HTTP/2", HeadFault.FOREIGN),
+    ("http2 header with status", HeadFault.FOREIGN),
+    ("timed out", HeadFault.SILENT),
+    ("No route to host", HeadFault.SILENT),
+)
+
 _STATUS: Final = tuple(RayStatus)
+
+
+def fault_of(code: str, words: str) -> HeadFault:
+    """Return what gRPC's status and words (1.71 to 1.76) say of the way to the head."""
+    if code == "DEADLINE_EXCEEDED":
+        return HeadFault.SILENT
+    if code == "UNIMPLEMENTED":
+        return HeadFault.FOREIGN
+    return next((fault for sign, fault in _SIGNS if sign in words), HeadFault.OTHER)
 
 
 def read_node(state: pb.NodeState) -> RayNode:

@@ -9,7 +9,9 @@ from gpuherd import slots
 from gpuherd.errors import HeadUnreachable
 from gpuherd.names import ClusterName, NodeName, PoolName, RayNodeId
 from gpuherd.ray import ClusterSight, DrainAnswer, DrainOutcome, HeadVersions, RayNode
-from gpuherd_agent.doors import DrainOrder, JoinFailed, JoinOrder, JoinRefusal, Raylet
+from gpuherd_agent.doors import DrainOrder, JoinFailed, JoinOrder, Raylet
+from gpuherd_agent.ground import Ground
+from gpuherd_agent.refusals import JoinRefusal
 from gpuherd_sim.ray_fake.head import NOT_IDLE, FakeHead
 from gpuherd_sim.ray_fake.raylet import RayletProcess, next_pid
 
@@ -36,6 +38,10 @@ class FakeRaylets:
         if self.installed is None:
             raise JoinFailed(JoinRefusal.RAY_MISSING, "ray is not installed")
         return self.installed
+
+    def ground(self) -> Ground:
+        """Return a host on which nothing is in the way."""
+        return Ground()
 
     async def find(self, remembered: Raylet | None) -> Raylet | None:
         """Return the raylet that runs here or that an earlier agent's start is about to bring up."""

@@ -26,8 +26,8 @@ from gpuherd_agent.acts import (
     Verified,
     Verify,
 )
-from gpuherd_agent.doors import JoinRefusal
 from gpuherd_agent.memory import NodeMemory
+from gpuherd_agent.refusals import JoinRefusal
 
 PASSED = Verified(preflight=Preflight(checks=(Check(code="x", passed=True, what="fine"),)))
 FAILED = Verified(
