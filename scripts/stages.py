@@ -35,6 +35,7 @@ class Stage:
 STAGES: Final = (
     Stage(name="pure: units, properties", folders=("unit", "property"), share_min=1.5),
     Stage(name="documents, units, alerts", folders=("docs", "golden"), share_min=1.0),
+    Stage(name="gossip in virtual time", folders=("gossip",), share_min=3.0),
     Stage(name="main thread in virtual time", folders=("sim",), share_min=4.0),
     Stage(name="brokers, HTTP, probe", folders=("integration",), share_min=4.0, markers="not ray"),
     Stage(name="main thread on real Ray", folders=("integration",), share_min=10.0, markers="ray"),

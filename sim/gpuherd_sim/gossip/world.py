@@ -1,0 +1,385 @@
+"""A fleet of simulated hosts in virtual time: seeded, so that equal seeds give equal runs, byte by byte."""
+
+import hashlib
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from gpuherd.gossip.addresses import Address
+from gpuherd.gossip.gossip import Gossip, Self
+from gpuherd.gossip.identity import Identity, Signer, Verifier
+from gpuherd.gossip.inputs import (
+    CallEnd,
+    CallResult,
+    Datagram,
+    Input,
+    Join,
+    PathFault,
+    Request,
+    SetRoster,
+    SocketError,
+    Tick,
+)
+from gpuherd.gossip.outputs import Answer, Call, Event, Output, SendDatagram
+from gpuherd.names import ClusterName, NodeName
+from gpuherd_sim.gossip.network import Network
+from gpuherd_sim.gossip.node import Node, Starvation, State
+from gpuherd_sim.gossip.quick_keys import QuickSigner, QuickVerifier, make_key
+from gpuherd_sim.gossip.schedule import Schedule
+
+SIM_CLUSTER: Final = ClusterName("sim")
+PORT: Final = 7946
+WALL_S: Final = 1_767_225_600.0
+_SYN_TRIES_S: Final = (0.0, 1.0, 3.0)
+_DATA_TRIES_S: Final = (0.0, 0.2, 0.6, 1.4, 3.0)
+_TCP_PACKETS: Final = 6
+"""Of a stream besides its data: handshake, acks, close."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One event, when and by whom it was told."""
+
+    at: float
+    node: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a fleet is made of. ``settle_s`` of virtual time pass before it is handed over."""
+
+    nodes: int
+    seed: int
+    racks: int = 0
+    has_roster: bool = True
+    observers: int = 0
+    seeds: int = 3
+    keep_packets: int = 0
+    cluster: ClusterName = SIM_CLUSTER
+
+
+class World:
+    """Nodes, their network and what they told."""
+
+    def __init__(self, plan: Plan, verifier: Verifier | None = None) -> None:
+        self.plan = plan
+        self.rng = random.Random(plan.seed)  # noqa: S311  repeatable, not secret
+        self.schedule = Schedule()
+        self.network = Network(random.Random(plan.seed + 1))  # noqa: S311  repeatable, not secret
+        self.told: list[Told] = []
+        self.nodes: list[Node] = []
+        self.packets_sent = 0
+        self.bytes_sent = 0
+        self.kept: deque[tuple[int, Address, bytes]] = deque(maxlen=plan.keep_packets)
+        """The last datagrams: (receiver, source, payload), for replay."""
+        self._trace = hashlib.blake2b(digest_size=16)
+        self._verifier: Verifier = verifier or QuickVerifier()
+        self._at: dict[Address, Node] = {}
+        self._requests: dict[int, Callable[[bytes, float], None]] = {}
+        self._request = 0
+        for number in range(plan.nodes + plan.observers):
+            self.add(number)
+
+    # Making nodes.
+
+    def name(self, number: int) -> NodeName:
+        """Return the name of a node by its number."""
+        return NodeName(f"n{number:04d}")
+
+    def address(self, number: int) -> Address:
+        """Return where a node listens first."""
+        return Address(f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", PORT)
+
+    @property
+    def roster(self) -> dict[NodeName, str]:
+        """Who is expected, each with its rack."""
+        racks = self.plan.racks
+        return {self.name(i): f"rack-{i % racks}" if racks else "" for i in range(self.plan.nodes)}
+
+    def add(self, number: int, **changes: object) -> Node:
+        """Start a node at a random moment of the first second, and return it."""
+        identity = changes.get("identity")
+        if not isinstance(identity, Identity):
+            identity = Identity(name=self.name(number), key=make_key(f"key {number}"))
+        address = changes.get("address")
+        node = self._make(
+            number,
+            identity,
+            address if isinstance(address, Address) else self.address(number),
+            int(1000 * (WALL_S + self.schedule.now)),
+        )
+        self.nodes.append(node)
+        self._start(node)
+        return node
+
+    def _make(self, number: int, identity: Identity, address: Address, epoch: int) -> Node:
+        signer: Signer = QuickSigner(identity.key)
+        own = Self(
+            cluster=self.plan.cluster,
+            identity=identity,
+            epoch=epoch,
+            advertised=address,
+            is_observer=self.plan.nodes <= number < self.plan.nodes + self.plan.observers,
+        )
+        rng = random.Random(self.rng.randrange(2**62))  # noqa: S311  repeatable, not secret
+        core = Gossip(own, signer, self._verifier, rng)
+        return Node(number=number, identity=identity, address=address, epoch=epoch, core=core, rng=rng)
+
+    def _start(self, node: Node) -> None:
+        self._at[node.address] = node
+        when = self.schedule.now + self.rng.random() * 0.2
+        seeds = tuple(self.address(i) for i in range(self.plan.seeds))
+        commands: list[Input] = [Join(seeds=seeds)]
+        if self.plan.has_roster:
+            commands.insert(0, SetRoster(racks=self.roster))
+        core = node.core
+        for command in commands:
+            self.schedule.at(when, partial(self.command_core, node, core, command))
+
+    # Running.
+
+    def run(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self.schedule.run(self.schedule.now + seconds)
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the world began."""
+        return self.schedule.now
+
+    @property
+    def trace(self) -> str:
+        """Return a hash over every packet and event so far."""
+        return self._trace.hexdigest()
+
+    def command(self, number: int, given: Input) -> None:
+        """Give a node a command now."""
+        node = self.nodes[number]
+        self.command_core(node, node.core, given)
+
+    def command_core(self, node: Node, core: Gossip, given: Input) -> None:
+        """Give it to this run of a node, if that still runs."""
+        if node.core is core and node.runs:
+            self._act(node, core.handle(given, node.clock(self.now)))
+
+    def _receive(self, node: Node, make: Callable[[float], Input]) -> None:
+        """The kernel has something for a process."""
+        if not node.has_process:
+            return
+        node.inbox.append(make)
+        if not node.runs:
+            return
+        starved = node.starvation
+        if starved is None or not starved.reads:
+            self._drain(node)
+            return
+        node.read_at = max(node.read_at, self.now + node.rng.uniform(starved.least_s, starved.most_s))
+        core = node.core
+        self.schedule.at(node.read_at, lambda: self._read_one(node, core))
+
+    def _read_one(self, node: Node, core: Gossip) -> None:
+        if node.core is core and node.runs and node.inbox:
+            here = node.clock(self.now)
+            self._act(node, core.handle(node.inbox.popleft()(here), here))
+
+    def _drain(self, node: Node) -> None:
+        self._act(node, node.drain(self.now))
+
+    def _act(self, node: Node, outputs: list[Output] | tuple[Output, ...]) -> None:
+        for output in outputs:
+            match output:
+                case SendDatagram():
+                    self._send(node, output)
+                case Call():
+                    self._call(node, output)
+                case Answer():
+                    reply = self._requests.pop(output.request, None)
+                    if reply is not None:
+                        reply(output.payload, self.now)
+                case _:
+                    self.told.append(Told(at=self.now, node=node.number, event=output))
+                    self._trace.update(repr((node.number, output)).encode())
+        self._arm(node)
+
+    def _arm(self, node: Node) -> None:
+        node.wake_number += 1
+        number = node.wake_number
+        due = node.core.deadline - node.clock_skew_s
+        if due == float("inf"):
+            return
+        starved = node.starvation
+        if starved is not None and starved.timers:
+            due = max(due, self.now) + node.rng.uniform(starved.least_s, starved.most_s)
+        self.schedule.at(due, lambda: self._wake(node, number))
+
+    def _wake(self, node: Node, number: int) -> None:
+        if number == node.wake_number and node.runs:
+            starved = node.starvation
+            if starved is not None and starved.reads:
+                here = node.clock(self.now)
+                core = node.core
+                if core.deadline <= here:
+                    self._act(node, core.handle(Tick(), here))
+                return
+            self._drain(node)
+
+    # Datagrams.
+
+    def _send(self, node: Node, output: SendDatagram) -> None:
+        payload = output.payload
+        self.packets_sent += 1
+        self.bytes_sent += len(payload)
+        self._trace.update(payload)
+        target = self._at.get(output.destination)
+        if target is None or not self.network.passes(node.number, target.number):
+            return
+        self.deliver(target, node.address, payload)
+        if self.network.doubles and self.rng.random() < self.network.doubles:
+            self.deliver(target, node.address, payload)
+        if output.is_probe and target.state is State.KILLED:
+            self._refuse(node, output.destination, target)
+
+    def deliver(self, target: Node, source: Address, payload: bytes) -> None:
+        """Let a datagram arrive after the network's delay."""
+        if self.kept.maxlen:
+            self.kept.append((target.number, source, payload))
+        spoiled = self.network.spoil(payload)
+        at = self.now + self.network.delay()
+
+        def arrive() -> None:
+            received_at = target.clock(at)
+            self._receive(target, lambda _: Datagram(source=source, payload=spoiled, received_at=received_at))
+
+        self.schedule.at(at, arrive)
+
+    def _refuse(self, node: Node, destination: Address, target: Node) -> None:
+        if self.network.passes(target.number, node.number):
+            error = SocketError(destination=destination, fault=PathFault.REFUSED)
+            at = self.now + self.network.delay() + self.network.delay()
+            self.schedule.at(at, lambda: self._receive(node, lambda _: error))
+
+    # Streams.
+
+    def _call(self, node: Node, output: Call) -> None:
+        self.packets_sent += _TCP_PACKETS // 2
+        self.bytes_sent += len(output.payload)
+        self._trace.update(output.payload)
+        core, ends_at = node.core, self.now + output.timeout_s
+        is_open = [True]
+
+        def finish(end: CallEnd, answer: bytes = b"") -> None:
+            if is_open[0]:
+                is_open[0] = False
+                at = node.clock(self.now)
+                result = CallResult(call=output.call, end=end, received_at=at, answer=answer)
+                if node.core is core:
+                    self._receive(node, lambda _: result)
+
+        target = self._at.get(output.destination)
+        shaken_at = None if target is None else self._handshake(node, target, ends_at)
+        if target is None or shaken_at is None:
+            self.schedule.at(ends_at, lambda: finish(CallEnd.SILENT))
+            return
+        reached = target
+        if target.state is State.KILLED:
+            self.schedule.at(shaken_at, lambda: finish(CallEnd.REFUSED))
+            return
+        arrives_at = self._transfer(node, reached, shaken_at)
+
+        def answered(payload: bytes, now: float) -> None:
+            self.packets_sent += _TCP_PACKETS // 2
+            self.bytes_sent += len(payload)
+            back_at = self._transfer(reached, node, now)
+            if back_at is not None:
+                self.schedule.at(back_at, lambda: finish(CallEnd.ANSWERED, payload))
+
+        if arrives_at is not None:
+            self._request += 1
+            number = self._request
+            self._requests[number] = answered
+            source = node.address
+
+            def arrive() -> None:
+                received_at = reached.clock(self.now)
+                request = Request(
+                    request=number, source=source, payload=output.payload, received_at=received_at
+                )
+                self._receive(reached, lambda _: request)
+
+            self.schedule.at(arrives_at, arrive)
+        self.schedule.at(ends_at, lambda: finish(CallEnd.HANDSHAKE))
+
+    def _handshake(self, node: Node, target: Node, ends_at: float) -> float | None:
+        for wait in _SYN_TRIES_S:
+            at = self.now + wait + self.network.delay() + self.network.delay()
+            if at >= ends_at or target.state is State.OFF:
+                return None
+            there = self.network.passes(node.number, target.number)
+            if there and self.network.passes(target.number, node.number):
+                return at
+        return None
+
+    def _transfer(self, source: Node, target: Node, began_at: float) -> float | None:
+        for wait in _DATA_TRIES_S:
+            if self.network.passes(source.number, target.number):
+                return began_at + wait + self.network.delay()
+        return None
+
+    # Faults.
+
+    def kill(self, number: int) -> None:
+        """End a process by SIGKILL: its kernel refuses from now on."""
+        node = self.nodes[number]
+        node.state = State.KILLED
+        node.inbox.clear()
+
+    def power_off(self, number: int) -> None:
+        """Take a host away: silence."""
+        node = self.nodes[number]
+        node.state = State.OFF
+        node.inbox.clear()
+
+    def freeze(self, number: int) -> None:
+        """Stop a process (SIGSTOP); its kernel goes on shaking hands."""
+        self.nodes[number].state = State.FROZEN
+
+    def thaw(self, number: int) -> None:
+        """Let it go on: everything that waited is there at once."""
+        node = self.nodes[number]
+        node.state = State.RUNNING
+        self._drain(node)
+
+    def starve(self, number: int, starvation: Starvation | None) -> None:
+        """Give a process too little CPU, or enough again (None)."""
+        node = self.nodes[number]
+        node.starvation = starvation
+        self._drain(node)
+
+    def jump_clock(self, number: int, seconds: float) -> None:
+        """Move a host's monotonic clock forward, as a resumed VM finds it."""
+        node = self.nodes[number]
+        node.clock_skew_s += seconds
+        self._arm(node)
+
+    def restart(
+        self,
+        number: int,
+        *,
+        identity: Identity | None = None,
+        address: Address | None = None,
+        has_store: bool = True,
+    ) -> Node:
+        """Start a new run of a node. Without its store it does not know its last epoch."""
+        old = self.nodes[number]
+        self._at.pop(old.address, None)
+        wall_ms = int(1000 * (WALL_S + self.now + old.wall_skew_s))
+        epoch = max(wall_ms, old.epoch + 1) if has_store else wall_ms
+        node = self._make(number, identity or old.identity, address or old.address, epoch)
+        node.wall_skew_s = old.wall_skew_s
+        self.nodes[number] = node
+        self._start(node)
+        return node
