@@ -100,25 +100,39 @@ def _serve_again(book: Book, denied: Operation) -> Change:
     return Change(orders=(order,) if order else ())
 
 
-def take_term(book: Book, states: Mapping[NodeName, State], *, is_start: bool) -> bool:
-    """Take a new term at start, or when nodes obey a higher one or an order we do not know.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermNeed:
+    """A term that has to be taken: above ``highest``, because it is the start or nodes are ``ahead``."""
 
-    Every order is written anew under it. A ledger that its nodes have overtaken only recommends from then
-    on, and what such a node does now becomes its order. Return whether a term was taken.
-    """
+    highest: int
+    ahead: Mapping[NodeName, str] = field(default_factory=dict)
+    outliers: tuple[NodeName, ...] = ()
+
+
+def term_need(book: Book, states: Mapping[NodeName, State], *, is_start: bool) -> TermNeed | None:
+    """Return what makes a new term necessary: the start, or nodes that obey what we do not know."""
     own = book.ledger.term
     ahead = dict(term.behind(own, book.ledger.orders, states.values()))
     believable = term.reported(own, states)
     ahead = {n: why for n, why in ahead.items() if n not in believable.outliers}
     if not (is_start or ahead):
-        return False
-    fresh = term.next_term(own, states)
+        return None
+    return TermNeed(highest=believable.highest, ahead=ahead, outliers=believable.outliers)
+
+
+def take_term(book: Book, states: Mapping[NodeName, State], need: TermNeed, *, fresh: int) -> None:
+    """Take the term ``fresh``: every order is written anew under it.
+
+    A ledger that its nodes have overtaken only recommends from then on, and what such a node does now
+    becomes its order. Raises LedgerFailed; the term is then not taken.
+    """
+    ahead = need.ahead
     wall = book.clock.wall()
-    notes = [Note(at=wall, kind="term.taken", reason=f"term {fresh}, after {believable.highest}")]
+    notes = [Note(at=wall, kind="term.taken", reason=f"term {fresh}, after {need.highest}")]
     notes += [Note(at=wall, kind="ledger.behind", reason=why, node=n) for n, why in sorted(ahead.items())]
     notes += [
         Note(at=wall, kind="term.unbelievable", reason="reports a term out of reach", node=n)
-        for n in believable.outliers
+        for n in need.outliers
     ]
     rewritten = (
         book.next_order(n, _same(states.get(n), n in ahead), term=fresh)
@@ -133,7 +147,6 @@ def take_term(book: Book, states: Mapping[NodeName, State], *, is_start: bool) -
             notes=tuple(notes),
         )
     )
-    return True
 
 
 def _same(state: State | None, is_ahead: bool) -> Ask:

@@ -9,7 +9,15 @@ from aiohttp import web
 from gpuherd import __version__, rest
 from gpuherd.errors import NotFound, Retryable, WireInvalid
 from gpuherd.names import HoldId, NodeName, OperationId, parse_node
-from gpuherd.rest import CommandRequest, DrainRequest, ModeRequest, Operations, UndrainRequest
+from gpuherd.rest import (
+    CommandRequest,
+    DrainRequest,
+    ModeRequest,
+    Operations,
+    PromoteRequest,
+    UndrainRequest,
+)
+from gpuherd.shell import logs
 from gpuherd.shell.http import answer, new_app, read_body
 from gpuherd.shell.http_events import Feed, ServerEvent, end_on_shutdown, stream
 from gpuherd.shell.http_peer import peer_user
@@ -17,6 +25,8 @@ from gpuherd_autoscaler.commander import Commander, CommandWish
 from gpuherd_autoscaler.faces import Look, event_body, operation_body
 from gpuherd_autoscaler.ledger import Event
 from gpuherd_autoscaler.people import DrainWish, People
+
+log = logs.get("gpuherd.autoscaler")
 
 _PREFIX: Final = "/api/v1"
 _MAX_KEY: Final = 128
@@ -46,7 +56,12 @@ class Api:
         self._commander = commander
         self._look = look
         self._is_ready = is_ready
+        self._promote: Callable[[], None] = lambda: None
         self.feed = Feed(size=FEED_SIZE)
+
+    def on_promote(self, call: Callable[[], None]) -> None:
+        """Call back when a person wants this scaler to take the lead."""
+        self._promote = call
 
     def put(self, event: Event) -> None:
         """Let event streams send this event."""
@@ -77,6 +92,7 @@ class Api:
             web.get(f"{_PREFIX}/operations/{{id}}", self.operation),
             web.get(f"{_PREFIX}/events", self.events),
             web.post(f"{_PREFIX}/scaler:mode", self.mode),
+            web.post(f"{_PREFIX}/scaler:promote", self.promote),
         ]
 
     async def livez(self, request: web.Request) -> web.Response:
@@ -178,6 +194,13 @@ class Api:
         """Arm or disarm the scaler."""
         body = await read_body(request, ModeRequest)
         return answer(Mode(mode=self._people.set_mode(body.mode, _by(request, body.by)).value))
+
+    async def promote(self, request: web.Request) -> web.Response:
+        """Let this scaler take the lead at its next turn."""
+        body = await read_body(request, PromoteRequest)
+        log.warning("lead.promoted", by=_by(request, body.by))
+        self._promote()
+        return answer(self._look().fleet())
 
 
 def _node(request: web.Request) -> NodeName:

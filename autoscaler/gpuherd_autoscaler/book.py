@@ -6,7 +6,7 @@ What is committed is what all others read; a commit that fails changes nothing a
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gpuherd.errors import NotFound, Retryable
+from gpuherd.errors import Conflict, NotFound, Retryable
 from gpuherd.holds import Hold
 from gpuherd.names import ClusterName, NodeName, OperationId, PoolName
 from gpuherd.shell.clock import Clock
@@ -87,6 +87,7 @@ class Book:
         self.clock = clock
         self.new_id = new_id
         self._start_mode = start_mode
+        self._why_not_leading: Callable[[], str] = str
         self._on_order: list[Callable[[NodeName], None]] = []
         self._on_event: list[Callable[[Event], None]] = []
 
@@ -94,6 +95,10 @@ class Book:
     def mode(self) -> Mode:
         """Return the mode that was set last, else the one to start in."""
         return self.ledger.mode or self._start_mode
+
+    def lead_by(self, why_not_leading: Callable[[], str]) -> None:
+        """Refuse every order while ``why_not_leading`` gives a reason: another scaler leads."""
+        self._why_not_leading = why_not_leading
 
     def on_order(self, call: Callable[[NodeName], None]) -> None:
         """Call back with each node whose order was committed."""
@@ -119,8 +124,11 @@ class Book:
     def next_order(self, node: NodeName, ask: Ask, *, term: int | None = None) -> Order | None:
         """Return the order that ``ask`` leads to, None when the present one says it already.
 
-        Raises NotFound, Refused, and Retryable while no term has been taken yet.
+        Raises NotFound, Refused (Conflict while another scaler leads), and Retryable while no term has been
+        taken yet.
         """
+        if term is None:
+            self._require_lead()
         frame = self.herd.frame(node, term or self.ledger.term)
         if frame.term == 0:
             raise Retryable("the scaler has just started and knows no term yet; try again in a few seconds")
@@ -158,11 +166,20 @@ class Book:
             orders=(order,), operations=(operation, *ended), notes=(*notes, *(ending(o) for o in ended))
         )
 
+    def _require_lead(self) -> None:
+        if why := self._why_not_leading():
+            raise Conflict(
+                f"this autoscaler waits as standby: {why}; ask the leader, or `agentctl scaler promote`"
+            )
+
     def commit(self, change: Change) -> None:
         """Record the change, then let its orders be published and its events be told.
 
-        Raises LedgerFailed; then nothing was recorded, published or told.
+        Raises LedgerFailed, and Conflict while another scaler leads; then nothing was recorded, published
+        or told.
         """
+        if change.term is None and (change.orders or change.operations):
+            self._require_lead()
         events = self.ledger.commit(change)
         for order in change.orders:
             for tell_order in self._on_order:

@@ -26,6 +26,7 @@ class Look:
     book: Book
     decided: Decided | None
     broker_connected: bool
+    lead: str = ""
 
     def nodes(self) -> tuple[rest.Node, ...]:
         """Return every listed node, by name."""
@@ -103,6 +104,7 @@ class Look:
             head_session=sight.value.session if sight and sight.value else "",
             broker_connected=self.broker_connected,
             frozen=plan.frozen if plan else "",
+            lead=self.lead,
             decision=summary(plan) if plan else "",
             decided_at=self.decided.wall if self.decided else None,
             version=__version__,

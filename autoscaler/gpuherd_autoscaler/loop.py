@@ -5,17 +5,20 @@ A crash at any step is safe: what was committed is published again by the next r
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gpuherd.bus import Bus
 from gpuherd.names import NodeName
 from gpuherd.ray import RayNode
 from gpuherd.shell import logs
+from gpuherd.wire.documents import State
 from gpuherd_autoscaler import acts
+from gpuherd_autoscaler.acts import TermNeed
 from gpuherd_autoscaler.book import Book
 from gpuherd_autoscaler.decide import decide
 from gpuherd_autoscaler.inventory import by_name
+from gpuherd_autoscaler.lease import Lease, SoleLease
 from gpuherd_autoscaler.ledger import LedgerFailed, Mode, Note
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.news import News
@@ -64,6 +67,8 @@ class Outcome:
     cycles: int = 0
     ledger_failed: str = ""
     """Why the last commit failed; empty = it did not."""
+    lead: str = ""
+    """Why plans are not acted on here: another leads, or our lead is not confirmed. Empty = we lead."""
     has_term: bool = False
     """Whether this run has taken its term, before which nothing is acted on."""
     orders: int = 0
@@ -85,6 +90,7 @@ class Loop:
         limits: Limits,
         pace: Pace | None = None,
     ) -> None:
+        self._lease: Lease = SoleLease()
         self._book = book
         self._bus = bus
         self._publisher = publisher
@@ -98,6 +104,10 @@ class Loop:
         self._untold: tuple[Note, ...] = ()
         self._wake = asyncio.Event()
         self.outcome = Outcome()
+
+    def lead_by(self, lease: Lease) -> None:
+        """Act only as this lease allows; without one this scaler is taken to be the only one."""
+        self._lease = lease
 
     def record_to(self, record: Callable[[Inputs, Plan], None]) -> None:
         """Hand every decision over, with all that it depended on."""
@@ -138,7 +148,8 @@ class Loop:
         self._wake.clear()
 
     async def cycle(self) -> None:
-        """Turn once: read the head, decide, act, show."""
+        """Turn once: confirm the lead, read the head, decide, act, show."""
+        await self._lease.look()
         sight = await self._read_sight()
         now = self._clock.now()
         orders = {name: order.serve for name, order in self._book.ledger.orders.items()}
@@ -155,24 +166,41 @@ class Loop:
             wall=self._clock.wall(),
             took_s=took_s,
         )
-        self._act(decided)
+        states = {n: s for n in self._book.herd.names if (s := self._book.state(n)) is not None}
+        taking = await self._claim(states)
+        self._act(decided, states, taking)
         self.outcome.last = decided
         self.outcome.cycles += 1
         self._show(decided)
 
-    def _act(self, decided: Decided) -> None:
-        """Record and carry out; a disk that refuses stops all acts and is told once."""
+    async def _claim(self, states: Mapping[NodeName, State]) -> tuple[TermNeed, int] | None:
+        """Claim a term when one is needed; None when none is, or when it could not be had."""
+        if self._lease.why_not_leading():
+            self.outcome.has_term = False
+        need = acts.term_need(self._book, states, is_start=not self.outcome.has_term)
+        if need is None:
+            return None
+        fresh = await self._lease.claim(need.highest + 1)
+        return None if fresh is None else (need, fresh)
+
+    def _act(
+        self, decided: Decided, states: Mapping[NodeName, State], taking: tuple[TermNeed, int] | None
+    ) -> None:
+        """Record and carry out what the lead allows; a disk that refuses stops all acts and is told once."""
         nodes = decided.snapshot.cluster.value.nodes if decided.snapshot.cluster.value else ()
-        states = {n: s for n in self._book.herd.names if (s := self._book.state(n)) is not None}
         in_ray: dict[NodeName, RayNode] = by_name(nodes, states)
         news = self._news.notes(decided.snapshot, decided.plan, decided.wall)
         self._untold = (*self._untold, *news)[-_MAX_UNTOLD:]
         try:
-            took = acts.take_term(self._book, states, is_start=not self.outcome.has_term)
-            self.outcome.has_term = True
+            if taking is not None:
+                acts.take_term(self._book, states, taking[0], fresh=taking[1])
+                self.outcome.has_term = True
+            self.outcome.lead = self._lease.why_not_acting()
+            if not self.outcome.has_term:
+                return
             acts.observe(self._book, in_ray, self._untold)
             self._untold = ()
-            if self._book.mode is Mode.ENFORCE and not took:
+            if self._book.mode is Mode.ENFORCE and taking is None and not self.outcome.lead:
                 carried = acts.carry_out(self._book, decided.plan)
                 self.outcome.orders += carried.changed
                 for node, why in carried.refused.items():

@@ -3,7 +3,7 @@
 Nothing is decided here, and the ledger is the only way in: what was not committed cannot be published.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from gpuherd.bus import Bus
@@ -26,6 +26,7 @@ class Publisher:
     """Publishes committed orders, the roster and the scaler's state. Never raises because of the broker."""
 
     def __init__(self, bus: Bus, ledger: Ledger, cluster: ClusterName, *, leader: str = "") -> None:
+        self._why_silent: Callable[[], str] = str
         self._bus = bus
         self._ledger = ledger
         self._cluster = cluster
@@ -34,10 +35,14 @@ class Publisher:
         self._roster: tuple[int, tuple[NodeName, ...]] | None = None
         self._roster_version = 0
 
+    def silence_by(self, why_silent: Callable[[], str]) -> None:
+        """Publish nothing while ``why_silent`` gives a reason: what another leader retains must stand."""
+        self._why_silent = why_silent
+
     def offer(self, node: NodeName, *, now: float) -> None:
         """Make the node's committed order its retained document; a node without one is passed over."""
         order = self._ledger.orders.get(node)
-        if order is None:
+        if order is None or self._why_silent():
             return
         self._bus.keep(topics.node(self._cluster, node, "desired"), order.payload)
         self._published_at[node] = now

@@ -35,6 +35,7 @@ from gpuherd_autoscaler.embedded_broker import EmbeddedBroker
 from gpuherd_autoscaler.exporter import ScalerFacts, render
 from gpuherd_autoscaler.faces import Look
 from gpuherd_autoscaler.inventory import Inventory
+from gpuherd_autoscaler.lease import Lease, SoleLease, StoreLease
 from gpuherd_autoscaler.ledger import Change, LedgerFailed, Note
 from gpuherd_autoscaler.loop import Loop, Pace
 from gpuherd_autoscaler.people import People
@@ -92,6 +93,9 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
     async with Gcs(
         settings.head.addresses[0], token=settings.head.token, timeout_s=settings.head.deadline_s
     ) as gcs:
+        lease = _lease(settings, gcs, clock)
+        book.lead_by(lease.why_not_leading)
+        publisher.silence_by(lease.why_not_leading)
         reader = SightReader(gcs.sight, clock, deadline_s=settings.head.deadline_s)
         loop = Loop(
             book=book,
@@ -101,6 +105,7 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
             limits=settings.limits,
             pace=_pace(settings),
         )
+        loop.lead_by(lease)
         if settings.scaler.record:
             loop.record_to(_recorder(Path(settings.scaler.record)))
         inbox = Inbox(inventory, clock, settings.cluster, on_news=loop.wake, listed=herd.names)
@@ -111,6 +116,7 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
         commander.listen()
         look = functools.partial(_look, book, loop, bus)
         api = Api(People(book), commander, look, is_ready=lambda: _why_not_ready(loop))
+        api.on_promote(lambda: _promote(lease, loop))
         _feed(api, book, ledger)
         metrics = _metrics(lambda: _facts(look(), loop, inbox))
         async with _listening(settings, api, metrics), asyncio.TaskGroup() as group:
@@ -140,8 +146,22 @@ def _book(settings: ScalerSettings, ledger: SqliteLedger, clock: SystemClock) ->
     return book
 
 
+def _lease(settings: ScalerSettings, gcs: Gcs, clock: SystemClock) -> Lease:
+    """Return the lead; its holder is the same for every start of this ledger on this host."""
+    if settings.scaler.leadership == "single":
+        return SoleLease()
+    holder = f"{socket.gethostname()}:{Path(settings.state_dir).resolve()}"
+    return StoreLease(gcs, clock, settings.cluster, holder=holder)
+
+
+def _promote(lease: Lease, loop: Loop) -> None:
+    lease.promote()
+    loop.wake()
+
+
 def _look(book: Book, loop: Loop, bus: MqttBus) -> Look:
-    return Look(book=book, decided=loop.outcome.last, broker_connected=bus.is_connected)
+    outcome = loop.outcome
+    return Look(book=book, decided=outcome.last, broker_connected=bus.is_connected, lead=outcome.lead)
 
 
 def _feed(api: Api, book: Book, ledger: SqliteLedger) -> None:

@@ -24,6 +24,9 @@ class ScalerSection:
     """Least time between two decisions, however much news there is; at most ``interval_s``."""
     start_mode: Mode = Mode.RECOMMEND
     """Mode while nobody has set one. ``recommend`` shows plans; `agentctl scaler arm` makes it act."""
+    leadership: Literal["lease", "single"] = "lease"
+    """``lease``: of several autoscalers one leads, by a claim in Ray's key-value store; without Ray's
+    head none does. ``single``: you promise that this is the only one; two would fight over the nodes."""
     settle_s: float = 5.0
     """Longest wait at the start for what the broker has retained, before a term is taken. Too short and
     the first term may lie below what nodes obey, which a second term then mends."""

@@ -34,11 +34,6 @@ def reported(own: int, states: Mapping[NodeName, State]) -> Terms:
     return Terms(highest=highest, outliers=tuple(outliers))
 
 
-def next_term(own: int, states: Mapping[NodeName, State]) -> int:
-    """Return the term to take at start: above the own and above every believable one."""
-    return reported(own, states).highest + 1
-
-
 def behind(
     own: int, orders: Mapping[NodeName, Order], states: Iterable[State]
 ) -> tuple[tuple[NodeName, str], ...]:

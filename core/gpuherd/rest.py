@@ -94,6 +94,8 @@ class Fleet(Body, frozen=True, kw_only=True):
     broker_connected: bool = False
     frozen: str = ""
     """Why the scaler takes nothing away at present; empty = it is not frozen."""
+    lead: str = ""
+    """Why this scaler, though armed, does not act: another leads, or none can. Empty = it leads and acts."""
     decision: str = ""
     decided_at: float | None = None
     version: str = ""
@@ -191,6 +193,12 @@ class ModeRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """POST /scaler:mode. ``enforce`` acts on plans, ``recommend`` only shows them."""
 
     mode: str
+    by: str = ""
+
+
+class PromoteRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /scaler:promote: take the lead although another seems to have it."""
+
     by: str = ""
 
 

@@ -10,6 +10,7 @@ from gpuherd.names import ClusterName, OperationId
 from gpuherd_autoscaler.book import Book, Herd
 from gpuherd_autoscaler.commander import Commander
 from gpuherd_autoscaler.inventory import Inventory
+from gpuherd_autoscaler.lease import StoreLease
 from gpuherd_autoscaler.ledger import Mode
 from gpuherd_autoscaler.loop import Loop
 from gpuherd_autoscaler.people import People
@@ -35,6 +36,7 @@ class ScalerHost:
     clock: VirtualClock
     rng: random.Random
     ledger: MemoryLedger
+    holder: str = "scaler-1"
     people: People | None = None
     """The door for requests of people, in the scaler's present life."""
     commander: Commander | None = None
@@ -59,7 +61,11 @@ def program(host: ScalerHost) -> Callable[[], Coroutine[Any, Any, None]]:
         bus = MemoryBus(host.broker, rng=host.rng)
         publisher = Publisher(bus, host.ledger, host.cluster)
         reader = SightReader(host.sight.sight, host.clock, deadline_s=_HEAD_DEADLINE_S)
+        lease = StoreLease(host.sight, host.clock, host.cluster, holder=host.holder)
+        book.lead_by(lease.why_not_leading)
+        publisher.silence_by(lease.why_not_leading)
         loop = Loop(book=book, bus=bus, publisher=publisher, read_sight=reader.read, limits=host.limits)
+        loop.lead_by(lease)
         Inbox(inventory, host.clock, host.cluster, on_news=loop.wake, listed=herd.names).listen(bus)
         book.on_order(lambda node: publisher.offer(node, now=host.clock.now()))
         bus.on_connect(lambda: publisher.offer_all(herd.names, now=host.clock.now()))

@@ -68,6 +68,7 @@ class Daemon:
             interval_s = 0.5
             min_gap_s = 0.1
             settle_s = 1.0
+            leadership = "single"
             [head]
             addresses = ["127.0.0.1:9"]
             deadline_s = 0.5

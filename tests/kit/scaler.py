@@ -1,7 +1,7 @@
 """The scaler's durable part for tests: a book on a real ledger, and what nodes say to it."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from gpuherd.phases import Phase
 from gpuherd.shell.clock import SystemClock
 from gpuherd.wire.codec import decode, digest
 from gpuherd.wire.documents import Desired, Observed, State
+from gpuherd_autoscaler import acts
 from gpuherd_autoscaler.book import Book, Herd
 from gpuherd_autoscaler.inventory import Inventory
 from gpuherd_autoscaler.ledger import Change, Mode
@@ -44,6 +45,14 @@ def book(folder: Path, *, term: int = 1) -> Iterator[Book]:
         yield made
     finally:
         ledger.close()
+
+
+def take_term(made: Book, states: Mapping[NodeName, State], *, is_start: bool) -> bool:
+    """Take a term if one is needed, as the only scaler does; say whether one was."""
+    need = acts.term_need(made, states, is_start=is_start)
+    if need is not None:
+        acts.take_term(made, states, need, fresh=need.highest + 1)
+    return need is not None
 
 
 def document(made: Book, node: NodeName = ONE) -> Desired:

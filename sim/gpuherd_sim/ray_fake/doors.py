@@ -251,7 +251,7 @@ class FakeHeads:
 
 
 class FakeSight:
-    """What the scaler reads of the head: ``sight`` as ``gpuherd.shell.gcs.Gcs`` has it."""
+    """What the scaler reads of the head, and its key-value store, as ``gpuherd.shell.gcs.Gcs`` has them."""
 
     def __init__(self, head: FakeHead) -> None:
         self.is_cut = False
@@ -259,11 +259,34 @@ class FakeSight:
 
     async def sight(self) -> ClusterSight:
         """Return the cluster as the head tells it; raises HeadUnreachable."""
-        await asyncio.sleep(self._head.timing.rpc_s)
+        await self._call(self._head.timing.rpc_s)
+        return self._head.sight()
+
+    async def kv_keys(self, prefix: str) -> tuple[str, ...]:
+        """Return all keys that start so, sorted; raises HeadUnreachable, as the others below."""
+        await self._call(self._head.timing.kv_s)
+        return tuple(sorted(k.decode() for k in self._head.keys.under(slots.NAMESPACE, prefix.encode())))
+
+    async def kv_get(self, key: str) -> bytes | None:
+        """Return a value, None when the key does not exist."""
+        await self._call(self._head.timing.kv_s)
+        return self._head.keys.get(slots.NAMESPACE, key.encode())
+
+    async def kv_create(self, key: str, value: bytes) -> bool:
+        """Create a key; False when it exists already."""
+        await self._call(self._head.timing.kv_s)
+        return self._head.keys.put(slots.NAMESPACE, key.encode(), value, overwrite=False)
+
+    async def kv_put(self, key: str, value: bytes) -> None:
+        """Set a key, new or not."""
+        await self._call(self._head.timing.kv_s)
+        self._head.keys.put(slots.NAMESPACE, key.encode(), value, overwrite=True)
+
+    async def _call(self, latency_s: float) -> None:
+        await asyncio.sleep(latency_s)
         if self.is_cut or not self._head.is_up:
             await asyncio.sleep(self._head.timing.call_timeout_s)
             raise HeadUnreachable("no answer from the head")
-        return self._head.sight()
 
 
 def _in_world(head: FakeHead, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

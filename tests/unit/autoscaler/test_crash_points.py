@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from tests.kit.scaler import CLUSTER, HERD, ONE, TWO, KeptBus, book, document, state
+from tests.kit.scaler import CLUSTER, HERD, ONE, TWO, KeptBus, book, document, state, take_term
 
 from gpuherd.errors import Refused
 from gpuherd.phases import Phase
@@ -111,7 +111,7 @@ def story(made: Book, bus: KeptBus) -> None:
     """Start; ann and bob drain node 1; demand asks node 2; ann's hold is lifted; node 1 obeys."""
     publisher = Publisher(bus, made.ledger, CLUSTER)
     made.on_order(lambda node: publisher.offer(node, now=0.0))
-    acts.take_term(made, {}, is_start=True)
+    take_term(made, {}, is_start=True)
     publisher.offer_all(HERD.names, now=0.0)
     people = People(made)
     people.drain(FAN)
@@ -231,7 +231,7 @@ def test_a_disk_that_refuses_at_any_step_changes_and_publishes_nothing(tmp_path:
             lambda: people.drain(DISK),
             lambda: people.undrain(ONE, "ann"),
             lambda: people.set_mode("enforce", "ann"),
-            lambda: acts.take_term(made, {}, is_start=True),
+            lambda: take_term(made, {}, is_start=True),
             lambda: acts.carry_out(made, Plan(serve=(TWO,))),
             lambda: acts.observe(made, {}),
         ):
