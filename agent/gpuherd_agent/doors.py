@@ -14,6 +14,7 @@ from gpuherd.ray import DrainAnswer, DrainReason, HeadVersions, RayNode
 from gpuherd_agent.ground import Ground
 from gpuherd_agent.readings import HostReading, ProbeReading
 from gpuherd_agent.refusals import JoinRefusal
+from gpuherd_agent.site_result import SiteReading
 
 
 class JoinFailed(HerdError):
@@ -183,6 +184,19 @@ class HookEnded:
     code: int | None
     output: str = ""
     is_late: bool = False
+
+
+class ChecksDoor(Protocol):
+    """The site's checks."""
+
+    @property
+    def readings(self) -> tuple[SiteReading, ...]:
+        """Return the last word of each."""
+        ...
+
+    async def run(self) -> None:
+        """Make round after round until cancelled."""
+        ...
 
 
 class HooksDoor(Protocol):

@@ -14,7 +14,16 @@ from gpuherd import __version__
 from gpuherd.bus import Bus
 from gpuherd.health import Action, Finding
 from gpuherd.shell.clock import Clock
-from gpuherd_agent.doors import HeadDoor, HooksDoor, HostDoor, Identity, ProbeDoor, RayletDoor, SmokeDoor
+from gpuherd_agent.doors import (
+    ChecksDoor,
+    HeadDoor,
+    HooksDoor,
+    HostDoor,
+    Identity,
+    ProbeDoor,
+    RayletDoor,
+    SmokeDoor,
+)
 from gpuherd_agent.errands import Errands
 from gpuherd_agent.exporter import NodeFacts
 from gpuherd_agent.gate import Gate
@@ -26,6 +35,7 @@ from gpuherd_agent.steward import Doors, Steward
 from gpuherd_agent.store import Store
 from gpuherd_agent.verbs.catalog import VERBS
 from gpuherd_agent.verbs.verb import Desk
+from gpuherd_agent.verdict_bell import VerdictBell
 
 STALLED_S: Final = 15.0
 """The agent counts as not live when its steward has made no step for this long."""
@@ -46,6 +56,7 @@ class Outside:
     store: Store
     smoke: SmokeDoor | None = None
     hooks: HooksDoor | None = None
+    checks: ChecksDoor | None = None
     state_dir: Path | None = None
     """Where verbs put files for people; None = nowhere."""
 
@@ -75,6 +86,8 @@ class Node:
             pace=pace,
             left=Left(latched=_latched(memory, identity), boards=memory.boards),
         )
+        self.sensing.checks = outside.checks
+        self._bell = VerdictBell(outside.hooks)
         self.steward = Steward(
             identity=identity,
             rules=rules,
@@ -87,6 +100,7 @@ class Node:
                 gate=Gate(
                     raylets=outside.raylets, heads=outside.heads, smoke=outside.smoke, hooks=outside.hooks
                 ),
+                hooks=outside.hooks,
             ),
             health=lambda: self.sensing.health,
             tell=self._tell,
@@ -121,6 +135,9 @@ class Node:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.sensing.run(self._looked))
             group.create_task(self.steward.run())
+            group.create_task(self._bell.run())
+            if self._outside.checks is not None:
+                group.create_task(self._outside.checks.run())
             if self._herald is not None:
                 group.create_task(self._herald.run())
             if self._errands is not None:
@@ -128,6 +145,7 @@ class Node:
 
     def _looked(self) -> None:
         self.steward.wake()
+        self._bell.ring(self.steward.verdict())
         if self._herald is not None:
             self._herald.glance()
 

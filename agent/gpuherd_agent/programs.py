@@ -2,6 +2,9 @@
 
 One that does not end when it is told to is killed with all that it started; one that hangs in the kernel
 is left behind and told of. Nothing here knows what a program is for.
+
+Not asyncio's subprocess: its wait ends only when every process that has inherited the output has closed
+it, and it kills what we must not kill when its transport is dropped.
 """
 
 import asyncio
@@ -9,10 +12,14 @@ import contextlib
 import os
 import signal
 import stat
-from collections.abc import Mapping
+import subprocess
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from gpuherd_agent.actuators import processes
+from gpuherd_agent.actuators.processes import Process
 
 OUTPUT_MAX: Final = 4_096
 _TERM_S: Final = 2.0
@@ -32,7 +39,9 @@ class Ended:
     is_late: bool = False
     """It was told to end at its deadline."""
     is_stuck: bool = False
-    """Not even SIGKILL ended it: it sits in the kernel."""
+    """Nothing that was sent ended it: it sits in the kernel."""
+    process: Process | None = None
+    """The one that is stuck."""
 
 
 def why_not(path: Path) -> str:
@@ -49,70 +58,102 @@ def why_not(path: Path) -> str:
 
 
 async def run(
-    path: Path, *, deadline_s: float, environment: Mapping[str, str], arguments: tuple[str, ...] = ()
+    path: Path,
+    *,
+    deadline_s: float,
+    environment: Mapping[str, str],
+    arguments: tuple[str, ...] = (),
+    may_kill: bool = True,
 ) -> Ended:
-    """Run one program and return how it ended; it ends with us when we are cancelled."""
+    """Run one program and return how it ended; it ends with us when we are cancelled.
+
+    Without ``may_kill`` it is only asked to end: a process that is killed inside the driver can cost a GPU.
+    """
     loop = asyncio.get_running_loop()
     began = loop.time()
     try:
-        process = await asyncio.create_subprocess_exec(
-            path,
-            *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=dict(environment),
-            cwd="/",
-            start_new_session=True,
-        )
+        process = _start(path, arguments, environment)
     except OSError as error:
         return Ended(name=path.name, code=None, output=f"cannot be started: {error.strerror or error}")
     said = bytearray()
-    listening = asyncio.ensure_future(_listen(process.stdout, said))
     is_late = is_stuck = False
-    try:
-        async with asyncio.timeout(deadline_s):
-            await process.wait()
-    except TimeoutError:
-        is_late, is_stuck = True, not await _end(process)
-    except asyncio.CancelledError:
-        _signal(process, signal.SIGKILL)
-        raise
-    finally:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS_S):
-                await asyncio.shield(listening)
-        listening.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await listening
+    async with _heard(process, said) as exited:
+        try:
+            async with asyncio.timeout(deadline_s):
+                await exited.wait()
+        except TimeoutError:
+            is_late, is_stuck = True, not await _end(process, exited, may_kill=may_kill)
+        except asyncio.CancelledError:
+            _signal(process, signal.SIGKILL if may_kill else signal.SIGTERM)
+            raise
+    code = process.poll()
     return Ended(
         name=path.name,
-        code=None if is_late else process.returncode,
+        code=None if is_late else code,
         output=bytes(said).decode(errors="replace").strip(),
         took_s=loop.time() - began,
         is_late=is_late,
         is_stuck=is_stuck,
+        process=processes.read(process.pid) if is_stuck else None,
     )
 
 
-async def _listen(stream: asyncio.StreamReader | None, said: bytearray) -> None:
+def _start(
+    path: Path, arguments: tuple[str, ...], environment: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(  # noqa: S603  a program of the site's own folder
+        [path, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=dict(environment),
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _heard(process: "subprocess.Popen[bytes]", said: bytearray) -> AsyncIterator[asyncio.Event]:
+    """Keep what the program says while the block lasts and a moment longer; yields the event of its end."""
+    loop = asyncio.get_running_loop()
+    exited, handle = asyncio.Event(), os.pidfd_open(process.pid)
+    loop.add_reader(handle, exited.set)
+    stream = asyncio.StreamReader()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream, loop=loop), process.stdout
+    )
+    listening = asyncio.ensure_future(_listen(stream, said))
+    try:
+        yield exited
+    finally:
+        await asyncio.wait({listening}, timeout=_LAST_WORDS_S)
+        listening.cancel()
+        transport.close()
+        loop.remove_reader(handle)
+        os.close(handle)
+
+
+async def _listen(stream: asyncio.StreamReader, said: bytearray) -> None:
     """Keep the first bytes and read the rest away, so that a talkative program does not block."""
-    while stream is not None and (chunk := await stream.read(65_536)):
+    while chunk := await stream.read(65_536):
         said += chunk[: OUTPUT_MAX - len(said)]
 
 
-async def _end(process: asyncio.subprocess.Process) -> bool:
+async def _end(process: "subprocess.Popen[bytes]", exited: asyncio.Event, *, may_kill: bool) -> bool:
     """End it and all that it started; False = it hangs in the kernel."""
-    for number, within_s in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _KILL_S)):
+    steps = ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _KILL_S))
+    for number, within_s in steps if may_kill else steps[:1]:
         _signal(process, number)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                await process.wait()
-                _signal(process, signal.SIGKILL)
-                return True
-    return False
+                await exited.wait()
+    if exited.is_set() and may_kill:
+        _signal(process, signal.SIGKILL)
+    return exited.is_set()
 
 
-def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    """Signal its whole session's group: the number is ours until it is collected."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuherd.names import GpuUuid
+from gpuherd_agent.site_result import SiteReading
 
 
 class NvmlCode(enum.IntEnum):
@@ -137,3 +138,5 @@ class Snapshot:
     ecc_baseline: Mapping[GpuUuid, int] = field(default_factory=dict)
     total_bytes_baseline: Mapping[GpuUuid, int] = field(default_factory=dict)
     pci_bus_ids: Mapping[GpuUuid, str] = field(default_factory=dict)
+    checks: tuple[SiteReading, ...] = ()
+    """The last word of each of the site's checks."""

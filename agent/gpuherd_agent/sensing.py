@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from gpuherd.health import Finding, Verdict
 from gpuherd.shell.clock import Clock
-from gpuherd_agent.doors import HostDoor, ProbeDoor
+from gpuherd_agent.doors import ChecksDoor, HostDoor, ProbeDoor
 from gpuherd_agent.memory import Board
 from gpuherd_agent.readings import HostReading, ProbeOutcome, Snapshot
 from gpuherd_agent.sightings import Sightings
@@ -51,6 +51,8 @@ class Sensing:
         self._sightings = Sightings(left.boards)
         self._judge = Judge(latched=left.latched)
         self._sampled_at: float | None = None
+        self.checks: ChecksDoor | None = None
+        """The site's checks, if it has any; who sets them lets them run."""
         self.looked_at = clock.now()
         self.ticks_total = 0
         self.late_total = 0
@@ -78,6 +80,8 @@ class Sensing:
         probe = await self._probe.read()
         now = self._clock.now()
         snapshot = self._sightings.take(probe=probe, host=self._read_host(), declared=self._declared, now=now)
+        if self.checks is not None:
+            snapshot = replace(snapshot, checks=self.checks.readings)
         if probe.outcome is ProbeOutcome.OK:
             self._sampled_at = now
         self.ticks_total += 1

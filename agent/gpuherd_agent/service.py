@@ -18,6 +18,7 @@ from gpuherd.shell.clock import SystemClock
 from gpuherd.shell.http_listen import Tcp, serving
 from gpuherd.shell.sd_notify import SdNotify
 from gpuherd_agent.actuators.head import HeadHelper
+from gpuherd_agent.actuators.hooks import SiteHooks
 from gpuherd_agent.actuators.ray_command import Owner
 from gpuherd_agent.actuators.raylet import RayChild
 from gpuherd_agent.doors import Identity
@@ -28,6 +29,8 @@ from gpuherd_agent.sensing import Pace
 from gpuherd_agent.sensors.backend import BackendUnknown
 from gpuherd_agent.sensors.host import HostSensor
 from gpuherd_agent.sensors.probe import GpuProbe
+from gpuherd_agent.sensors.site_checks import SiteChecks
+from gpuherd_agent.sensors.smoke import SmokeWork
 from gpuherd_agent.settings import AgentSettings
 from gpuherd_agent.station import Rules
 from gpuherd_agent.store import Store, StoreBusy, StoreFailed
@@ -119,6 +122,11 @@ async def _outside(
                 token_path=settings.ray.token_path if settings.ray.auth_mode == "token" else "",
             ),
             store=store,
+            smoke=SmokeWork(settings.preflight, os.environ) if settings.preflight.smoke else None,
+            hooks=SiteHooks(settings.hooks, _site_environment(settings)) if settings.hooks.folder else None,
+            checks=SiteChecks(settings.checks, clock, _site_environment(settings))
+            if settings.checks.folder
+            else None,
             state_dir=Path(settings.state_dir),
         )
     finally:
@@ -135,6 +143,16 @@ def _identity(settings: AgentSettings, *, epoch: int) -> Identity:
         host=f"{socket.gethostname()} (state in {state_dir})",
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
     )
+
+
+def _site_environment(settings: AgentSettings) -> dict[str, str]:
+    """Return what the site's programs are started with: nothing of ours that is secret."""
+    return {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "LANG": "C.UTF-8",
+        "GPUHERD_CLUSTER": settings.cluster,
+        "GPUHERD_NODE": settings.node,
+    }
 
 
 def _owner(settings: AgentSettings) -> Owner:

@@ -8,6 +8,7 @@ from gpuherd.broker_settings import BrokerSettings
 from gpuherd.names import ClusterName, NameInvalid, NodeName, PoolName, parse_name
 from gpuherd_agent.actuators.ray_settings import RaySettings
 from gpuherd_agent.sensors.probe_settings import ProbeSettings
+from gpuherd_agent.site_settings import CheckSettings, HookSettings, PreflightSettings
 
 _DEFAULT_POOL: Final = PoolName("default")
 
@@ -94,6 +95,9 @@ class AgentSettings:
     head: HeadSettings = field(default_factory=HeadSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    checks: CheckSettings = field(default_factory=CheckSettings)
+    hooks: HookSettings = field(default_factory=HookSettings)
+    preflight: PreflightSettings = field(default_factory=PreflightSettings)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield bad names, and what ``insecure`` does not allow."""

@@ -36,7 +36,7 @@ from gpuherd_agent.acts import (
     Verify,
 )
 from gpuherd_agent.conclude import conclude
-from gpuherd_agent.doors import HeadDoor, Identity, JoinFailed, RayletDoor
+from gpuherd_agent.doors import HeadDoor, HooksDoor, Identity, JoinFailed, RayletDoor
 from gpuherd_agent.gate import Gate, Subject
 from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.readings import Snapshot
@@ -46,6 +46,8 @@ from gpuherd_agent.station import Facts, Rules, Station, Step
 from gpuherd_agent.store import Store, StoreFailed
 
 STEP_S: Final = 1.0
+PRE_DRAIN: Final = "pre-drain"
+POST_LEAVE: Final = "post-leave"
 _CHAIN: Final = 8
 """Steps in a row without waiting: a phase may follow another at once, and a mistake must not spin."""
 
@@ -71,6 +73,7 @@ class Doors:
     heads: HeadDoor
     store: Store
     gate: Gate
+    hooks: HooksDoor | None = None
 
 
 class Steward:
@@ -231,12 +234,20 @@ class Steward:
                 except HeadUnreachable:
                     return Looked(reachable=False)
             case Drain():
+                await self._hook(PRE_DRAIN, act.order.message)
                 return Drained(answer=await self._doors.heads.drain(act.order))
             case Stop():
                 clean = await self._doors.raylets.stop(act.raylet, grace_s=self._rules.stop_grace_s)
+                if clean:
+                    await self._hook(POST_LEAVE, self.station.reason)
                 return Stopped(clean=clean)
             case Release():
                 return Released(done=await self._doors.heads.release(act.head, act.pool))
+
+    async def _hook(self, name: str, reason: str) -> None:
+        """Tell the site of a step; whatever its hook says, the step goes on."""
+        if self._doors.hooks is not None:
+            await self._doors.hooks.run(name, {"reason": reason, "phase": self.station.phase.value})
 
     async def check(self, *, is_quiet: bool = False) -> Preflight:
         """Return every check of a join; ``is_quiet`` = no GPU is put to work and no hook is run."""

@@ -45,6 +45,7 @@ def program(host: Host, broker: Broker) -> Callable[[], Coroutine[Any, Any, None
                 raylets=host.raylets,
                 heads=host.heads,
                 store=store,
+                hooks=host.hooks,
             ),
         )
         host.bus = MemoryBus(

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from gpuherd.names import ClusterName, NodeName, PoolName
+from gpuherd_agent.doors import HooksDoor
 from gpuherd_agent.shrink import MIN_RATIO
 from gpuherd_sim.disk import Disk
 from gpuherd_sim.fake_host import FakeGpus, FakeHostSigns, FakeProbe
@@ -42,6 +43,7 @@ class Host:
     signs: FakeHostSigns = field(default_factory=FakeHostSigns)
     boot_id: str = "boot-1"
     shrink_min_ratio: float = MIN_RATIO
+    hooks: HooksDoor | None = None
     agent: Process | None = None
     bus: MemoryBus | None = None
 

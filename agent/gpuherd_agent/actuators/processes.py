@@ -85,6 +85,12 @@ def variable(pid: int, name: str) -> str:
     return ""
 
 
+def is_same(process: Process) -> bool:
+    """Say whether exactly this process has not ended yet."""
+    now = read(process.pid)
+    return now is not None and now.started_ticks == process.started_ticks and now.is_running
+
+
 def send(process: Process, number: signal.Signals) -> bool:
     """Signal exactly this process; False when it has ended or is not ours to signal."""
     try:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gpuherd_agent.readings import ProbeOutcome
-from gpuherd_agent.rules import driver, dropout, ecc, memory, temperature
+from gpuherd_agent.rules import driver, dropout, ecc, memory, site_check, temperature
 from gpuherd_agent.rules.rule import Rule
 
 _NVML: Final = "NVIDIA NVML reference, nvmlReturn_t"
@@ -151,5 +151,15 @@ RULES: Final[tuple[Rule, ...]] = (
         raise_m=2,
         runbook="memory.md",
         source="NVIDIA Xid catalogue: 168, reduced memory",
+    ),
+    Rule(
+        name=site_check.NAME,
+        limits=site_check.Limits(),
+        judge=site_check.judge,
+        clear_k=1,
+        enforce=True,  # what may come of it is said by [checks] enforce and by the check itself
+        cleared_by=frozenset(ProbeOutcome),
+        runbook="site_check.md",
+        source="the site's own checks.d",
     ),
 )
