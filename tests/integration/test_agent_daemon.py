@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -281,3 +282,27 @@ async def test_without_a_broker_the_agent_is_ready_and_joins_by_its_own_settings
             break
         await asyncio.sleep(0.1)
     assert any(herd.stage.head in str(entry.get("reason")) for entry in herd.log())
+
+
+async def test_evidence_is_packed_on_the_node_and_a_repeat_is_answered_and_not_done_again(herd: Herd) -> None:
+    async with herd.ear() as ear:
+        herd.start_agent()
+        await ear.until(
+            "the node tells of its GPUs", lambda: ONE in ear.states and bool(ear.states[ONE].gpus)
+        )
+        state = ear.states[ONE]
+        ear.command("evidence", epoch=state.epoch, gpu=state.gpus[0].uuid)
+        await ear.until("it is done", lambda: bool(ear.acks) and ear.acks[-1].outcome == "done")
+        assert [a.outcome for a in ear.acks] == ["accepted", "running", "done"]
+        path = Path(ear.acks[-1].output)
+        with tarfile.open(path) as tar:
+            names = {Path(name).name for name in tar.getnames()}
+        assert {"readings.json", "findings.json", "memory.json", "about.json", "processes.txt"} <= names
+        ear.generation -= 1
+        ear.command("evidence", epoch=state.epoch)
+        await ear.until("an answer", lambda: len(ear.acks) > 3)
+        assert ear.acks[-1] == ear.acks[2]
+        assert [p.name for p in path.parent.iterdir()] == [path.name]
+        ear.command("evidence", epoch=state.epoch, gpu="GPU-none")
+        await ear.until("a refusal", lambda: ear.acks[-1].outcome == "refused")
+        assert "never seen" in ear.acks[-1].reason

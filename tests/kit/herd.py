@@ -6,6 +6,7 @@ Processes belong to the Herd; what is heard of them belongs to an Ear, one a tes
 import asyncio
 import json
 import random
+import shutil
 import signal
 import sys
 import time
@@ -30,7 +31,7 @@ from gpuherd.shell.clock import SystemClock
 from gpuherd.shell.gcs import Gcs
 from gpuherd.wire import topics
 from gpuherd.wire.codec import decode, encode
-from gpuherd.wire.documents import Command, Desired, Online, State
+from gpuherd.wire.documents import Ack, Command, Desired, Online, State
 from gpuherd_agent.actuators.ray_command import MARK
 from gpuherd_sim.demo.processes import Crew
 from gpuherd_sim.demo.stage import CLUSTER, NODES, POOL, Stage, clear, head_command, healthy, set_up
@@ -144,7 +145,10 @@ class Herd:
             self.crew.kill("broker")
         for node in NODES:
             for file in sorted((self.stage.folder / f"{node}.state").glob("*")):
-                file.unlink()
+                if file.is_dir():
+                    shutil.rmtree(file)
+                else:
+                    file.unlink()
             write_scenario(self.stage.scenario(node), healthy(node))
 
     def _is_of(self, process: psutil.Process, node: NodeName) -> bool:
@@ -166,7 +170,7 @@ class Herd:
         token = Secret(self.stage.token.read_text().strip())
         async with Gcs(self.stage.head, token=token) as gcs:
             ear = Ear(herd=self, bus=bus, gcs=gcs)
-            for leaf in ("state", "online", "event/#"):
+            for leaf in ("state", "online", "event/#", "ack/#"):
                 bus.subscribe(topics.every_node(ClusterName(CLUSTER), leaf), ear.receive)
             running = asyncio.ensure_future(bus.run())
             try:
@@ -187,6 +191,7 @@ class Ear:
     states: dict[str, State] = field(default_factory=dict)
     online: dict[str, Online] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
+    acks: list[Ack] = field(default_factory=list)
     phases: dict[str, list[Phase]] = field(default_factory=lambda: defaultdict(list))
     generation: int = 0
 
@@ -204,6 +209,8 @@ class Ear:
                     self.phases[name].append(state.phase)
             elif leaf == "online":
                 self.online[name] = decode(message.payload, Online)
+            elif leaf.startswith("ack/"):
+                self.acks.append(decode(message.payload, Ack))
             else:
                 self.events.append(leaf.removeprefix("event/"))
 
