@@ -53,7 +53,7 @@ def preflight(facts: JoinFacts) -> Preflight:
     checks.extend(_memory(facts.host))
     checks.append(_count(facts))
     checks.append(_health(facts.verdict))
-    return Preflight(checks=tuple(checks))
+    return Preflight(checks=tuple(checks), session=facts.remote.session if facts.remote else "")
 
 
 def _ray(local: HeadVersions | None, missing: str) -> Iterator[Check]:
@@ -92,6 +92,8 @@ _OTHER_FAULT: Final = (JoinRefusal.HEAD_UNREACHABLE, "start the head, or correct
 
 def _head(facts: JoinFacts) -> Iterator[Check]:
     """One check of the way to the head, by the name of its fault, and one of the mode."""
+    if facts.ground.token_error:
+        return  # not asked without the token; that check tells
     if facts.remote is None:
         wants_token = facts.fault is HeadFault.TOKEN and facts.ground.auth_mode != "token"
         code, mend = _FAULTS.get(facts.fault, _OTHER_FAULT) if facts.fault else _OTHER_FAULT

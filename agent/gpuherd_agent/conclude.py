@@ -7,6 +7,7 @@ import msgspec
 
 from gpuherd.phases import Phase
 from gpuherd.ray import DrainAnswer, DrainOutcome, DrainReason
+from gpuherd_agent import strikes
 from gpuherd_agent.acts import Drained, Looked, Outcome, Released, Started, StartFailed, Stopped, Verified
 from gpuherd_agent.membership import Event
 from gpuherd_agent.memory import DrainRecord, NodeMemory
@@ -44,10 +45,19 @@ def _verified(outcome: Verified, station: Station, memory: NodeMemory, facts: Fa
     if outcome.preflight.passed:
         moved = move(station, Event.PASSED, facts, "checks passed, starting Ray")
         warned = tuple(("join.warned", f"{c.what}: {c.mend}") for c in outcome.preflight.warnings)
-        return Step(station=moved, memory=memory, news=(("join.started", moved.reason), *warned))
-    return _failed(
-        move(station, Event.REFUSED, facts, ""), memory, facts, outcome.preflight.reason, "join.refused"
-    )
+        memory, news = _with_session(memory, outcome.preflight.session)
+        return Step(station=moved, memory=memory, news=(*news, ("join.started", moved.reason), *warned))
+    codes = tuple(dict.fromkeys(str(check.code) for check in outcome.preflight.refusals))
+    refused = replace(move(station, Event.REFUSED, facts, ""), obstacles=codes)
+    return _failed(refused, memory, facts, outcome.preflight.reason, "join.refused")
+
+
+def _with_session(memory: NodeMemory, session: str) -> tuple[NodeMemory, tuple[tuple[str, str], ...]]:
+    """Note the session that is joined. Another one is a new cluster: what the old one cost is no strike."""
+    if not session or session == memory.session:
+        return memory, ()
+    noted = msgspec.structs.replace(memory, session=session, strikes=())
+    return noted, (("head.new_session", f"{session}, before {memory.session}"),) if memory.session else ()
 
 
 def _started(outcome: Started, station: Station, memory: NodeMemory) -> Step:
@@ -59,7 +69,8 @@ def _started(outcome: Started, station: Station, memory: NodeMemory) -> Step:
 
 def _start_failed(outcome: StartFailed, station: Station, memory: NodeMemory, facts: Facts) -> Step:
     reason = f"join failed, {outcome.code.value}: {outcome.detail}"
-    return _failed(move(station, Event.START_FAILED, facts, ""), memory, facts, reason, "join.failed")
+    failed = replace(move(station, Event.START_FAILED, facts, ""), obstacles=(outcome.code.value,))
+    return _failed(failed, memory, facts, reason, "join.failed")
 
 
 def _failed(station: Station, memory: NodeMemory, facts: Facts, reason: str, kind: str) -> Step:
@@ -82,6 +93,7 @@ def _looked(outcome: Looked, station: Station, memory: NodeMemory, facts: Facts)
         joined = replace(
             move(station, Event.ALIVE, facts, "serving"),
             failures=0,
+            obstacles=(),
             not_before=facts.now,
             looked_at=facts.now,
             sight=outcome.node,
@@ -169,7 +181,8 @@ def _stopped(outcome: Stopped, station: Station, memory: NodeMemory, facts: Fact
         )
         return Step(station=stuck, memory=memory, news=_once(station, stuck.reason, "leave.stuck"))
     why = station.reason
-    moved = replace(move(station, Event.STOPPED, facts, why), not_before=facts.now)
+    pause_s = strikes.pause_s(memory.strikes, facts.fresh_id) if station.is_lost else 0.0
+    moved = replace(move(station, Event.STOPPED, facts, why), not_before=facts.now + pause_s, is_lost=False)
     return Step(
         station=moved,
         memory=msgspec.structs.replace(memory, raylet=None, drain=None),

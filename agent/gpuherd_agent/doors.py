@@ -119,8 +119,8 @@ class RayletDoor(Protocol):
         """End it: TERM, up to ``grace_s`` while processes do exit, then KILL. False = some would not die."""
         ...
 
-    def ray_workers(self, raylet: Raylet) -> int | None:
-        """Return how many processes of its tree run user code, None when that cannot be read."""
+    def work(self, raylet: Raylet) -> tuple[str, ...] | None:
+        """Return the titles of the processes of its tree that run user code, None = not known."""
         ...
 
     def owns(self, raylet: Raylet, pid: int) -> bool:

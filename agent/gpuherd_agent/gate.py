@@ -94,4 +94,4 @@ class Gate:
 
 
 def _with(report: Preflight, *checks: Check) -> Preflight:
-    return Preflight(checks=(*report.checks, *checks))
+    return replace(report, checks=(*report.checks, *checks))

@@ -76,6 +76,7 @@ class Herald:
         self._told_key: object = None
         self._told_at = float("-inf")
         self._witness = Witness()
+        self._work: tuple[str, ...] | None = ()
         self._witnessed_at = float("-inf")
         self._waiting_desired: bytes | None = None
         self._versions: HeadVersions | None = None
@@ -255,6 +256,7 @@ class Herald:
             verdict=self._steward.verdict(),
             of_gpus=health.verdict,
             witness=self._witness,
+            work=self._work or (),
             ray_version=self._versions.ray if self._versions else "",
             python_version=self._versions.python if self._versions else "",
             refused=self.refused,
@@ -278,8 +280,9 @@ class Herald:
         probe = self._steward.health().snapshot.probe
         read = [g.pids for g in probe.gpus] if probe else []
         pids = {pid for group in read if group is not None for pid in group}
+        self._work = () if raylet is None else self._raylets.work(raylet)
         self._witness = Witness(
-            ray_workers=0 if raylet is None else self._raylets.ray_workers(raylet),
+            ray_workers=None if self._work is None else len(self._work),
             foreign_gpu_processes=None
             if probe is None or None in read
             else sum(1 for pid in pids if raylet is None or not self._raylets.owns(raylet, pid)),
@@ -300,6 +303,7 @@ def _what_matters(state: State) -> object:
         tuple((g.uuid, g.present, g.healthy) for g in state.gpus),
         state.gpus_counted,
         state.witness,
+        state.blockers,
         state.ray_node_id,
         state.head_reachable,
         state.observed,

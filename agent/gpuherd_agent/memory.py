@@ -83,6 +83,10 @@ class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the commands carried out or refused, newest last."""
     answers: tuple[Ack, ...] = ()
     """How the last commands ended, newest last: one that is repeated gets its answer again."""
+    strikes: tuple[float, ...] = ()
+    """When the raylet was lost without our doing, as instants of boot time."""
+    session: str = ""
+    """Ray's session that the node joined last; another one is a new cluster."""
     fleet_observes: bool = False
     """The fleet's big red button: health findings are told and lead to no act."""
     mode_term: int = 0

@@ -16,12 +16,13 @@ from gpuherd.holds import Hold, HoldKind, OnDeadline
 from gpuherd.names import HoldId, PoolName, RayNodeId
 from gpuherd.phases import Phase
 from gpuherd.ray import RayStatus
-from gpuherd_agent import membership, shrink
+from gpuherd_agent import membership, shrink, strikes
 from gpuherd_agent.acts import Act, Drain, Look, Release, Start, Stop, Verify
 from gpuherd_agent.doors import DrainOrder, JoinOrder, Raylet
 from gpuherd_agent.drain_terms import Terms, grow_terms, terms
 from gpuherd_agent.membership import Event
 from gpuherd_agent.memory import DrainRecord, NodeMemory
+from gpuherd_agent.refusals import JoinRefusal
 from gpuherd_agent.station import Facts, Rules, Station, Step
 
 LOOK_JOINING_S: Final = 0.5
@@ -30,6 +31,10 @@ LOOK_MEMBER_S: Final = 30.0
 REASK_DRAIN_S: Final = 15.0
 SUSPICIONS: Final = 2
 
+_LOSSES: Final = {
+    Event.RAYLET_GONE: JoinRefusal.RAYLET_GONE,
+    Event.NOT_ALIVE: JoinRefusal.NOT_ALIVE,
+}
 _KIND_OF_ACTION: Final = {
     Action.CORDON: HoldKind.CORDON,
     Action.DRAIN: HoldKind.DRAIN,
@@ -157,23 +162,17 @@ def _joining(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -
             return Step(station=move(station, Event.START_FAILED, facts, why_not), memory=memory)
         return _act(station, memory, start(memory, facts, rules))
     if not facts.raylet_alive:
-        return _stop(
-            move(station, Event.RAYLET_GONE, facts, "the raylet ended before it was a member"), memory
-        )
+        return _lost(station, memory, facts, Event.RAYLET_GONE, "the raylet ended before it was a member")
     if facts.now - station.since > rules.join_timeout_s:
-        return _stop(
-            move(station, Event.NOT_ALIVE, facts, "the head never listed the raylet as alive"), memory
-        )
+        return _lost(station, memory, facts, Event.NOT_ALIVE, "the head never listed the raylet as alive")
     return _look(station, memory, facts, rules, every_s=LOOK_JOINING_S)
 
 
 def _member(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Step:
     if not facts.raylet_alive:
-        return _stop(move(station, Event.RAYLET_GONE, facts, "the raylet ended by itself"), memory)
+        return _lost(station, memory, facts, Event.RAYLET_GONE, "the raylet ended by itself")
     if station.suspicions >= SUSPICIONS:
-        return _stop(
-            move(station, Event.NOT_ALIVE, facts, "the head does not count the raylet as alive"), memory
-        )
+        return _lost(station, memory, facts, Event.NOT_ALIVE, "the head does not count the raylet as alive")
     if memory.holds or wants_to_serve(memory, rules) is False:
         wished = terms(memory.holds, any_gpu_usable=bool(facts.healthy))
         if facts.now < station.not_before:
@@ -308,6 +307,19 @@ def _ask_drain(station: Station, memory: NodeMemory, facts: Facts, rules: Rules,
         memory, drain=record, may_hold_slot=memory.may_hold_slot or wished.needs_slot
     )
     return _act(station, changed, Drain(order=order))
+
+
+def _lost(station: Station, memory: NodeMemory, facts: Facts, event: Event, reason: str) -> Step:
+    """The raylet went without our doing: a strike, and the third in a row holds the node."""
+    counted = strikes.struck(memory.strikes, facts.boot_s)
+    hold = strikes.hold(counted, facts.fresh_id, reason, facts.wall)
+    memory = msgspec.structs.replace(memory, strikes=() if hold else counted)
+    news: tuple[tuple[str, str], ...] = (("ray.lost", reason),)
+    if hold is not None:
+        memory = memory.with_holds(hold)
+        news = (*news, ("hold.set", f"{hold.owner}: {hold.reason}"))
+    moved = replace(move(station, event, facts, reason), is_lost=True, obstacles=(_LOSSES[event].value,))
+    return replace(_stop(moved, memory), news=news)
 
 
 def _look(station: Station, memory: NodeMemory, facts: Facts, rules: Rules, *, every_s: float) -> Step:

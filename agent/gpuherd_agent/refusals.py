@@ -4,7 +4,7 @@ import enum
 
 
 class JoinRefusal(enum.StrEnum):
-    """Reason code of one refusal; each has its own mend and its row in docs/reference/join-refusals.md."""
+    """Reason code of what keeps a node out of Ray, or took it out; each has its own mend."""
 
     RAY_MISSING = "ray_missing"
     RAY_VERSION = "ray_version"
@@ -29,3 +29,4 @@ class JoinRefusal(enum.StrEnum):
     START_TIMED_OUT = "start_timed_out"
     START_FAILED = "start_failed"
     NOT_ALIVE = "not_alive"
+    RAYLET_GONE = "raylet_gone"

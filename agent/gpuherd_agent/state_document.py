@@ -7,7 +7,9 @@ from typing import Final
 from gpuherd import __version__
 from gpuherd.health import Action, Finding, Severity, Verdict
 from gpuherd.names import GpuUuid
+from gpuherd.phases import Phase
 from gpuherd.wire.documents import Gpu, Observed, RefusedDesired, State, Versions, Witness
+from gpuherd_agent.blockers import blockers
 from gpuherd_agent.doors import Identity
 from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.policy import wants_to_serve
@@ -36,6 +38,8 @@ class Told:
     of_gpus: Verdict
     """Every finding at its full weight: what each GPU's row is made of."""
     witness: Witness
+    work: tuple[str, ...]
+    """Titles of the raylet's processes that run user code."""
     ray_version: str
     python_version: str
     refused: RefusedDesired | None
@@ -107,6 +111,10 @@ def compose(told: Told, rules: Rules) -> State:
             driver=probe.driver if probe else "",
         ),
         witness=told.witness,
+        blockers=tuple(b[:200] for b in blockers(station.sight, told.work))
+        if station.phase is Phase.DRAINING
+        else (),
+        obstacles=station.obstacles,
         ray_node_id=memory.raylet.node_id if memory.raylet else None,
         head_reachable=station.head_reachable,
         observed=None

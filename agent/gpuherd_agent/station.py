@@ -73,6 +73,10 @@ class Station:
     suspicions: int = 0
     wants_drain: str = ""
     overdue: bool = False
+    obstacles: tuple[str, ...] = ()
+    """Reason codes of what keeps the node out, or took it out; empty while nothing does."""
+    is_lost: bool = False
+    """The raylet went without our doing."""
     growable_since: float | None = None
     """Since when the node could rejoin with more GPUs than it offers."""
 

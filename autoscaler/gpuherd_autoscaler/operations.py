@@ -107,7 +107,9 @@ def describe(operation: Operation, state: State | None, ray: RayNode | None) -> 
     parts = [state.phase.value]
     if state.reason:
         parts.append(state.reason)
-    if state.phase is Phase.DRAINING and state.witness.ray_workers:
+    if state.phase is Phase.DRAINING and state.blockers:
+        parts.append(f"still here: {', '.join(state.blockers)}")
+    elif state.phase is Phase.DRAINING and state.witness.ray_workers:
         parts.append(f"{state.witness.ray_workers} Ray workers run")
     elif state.phase is Phase.DRAINING and ray is not None and ray.activity:
         parts.append(", ".join(ray.activity[:3]))

@@ -23,6 +23,8 @@ class Preflight:
     """All checks of one step in the order in which they were made."""
 
     checks: tuple[Check, ...] = ()
+    session: str = ""
+    """The session of Ray's head that was asked; empty = not known."""
 
     @property
     def passed(self) -> bool:

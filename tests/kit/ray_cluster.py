@@ -107,19 +107,23 @@ class RayCluster:
         """Return whose raylet a node's is."""
         return Owner(cluster=CLUSTER, node=node, pool=POOL, agent=str(self.stage.folder))
 
-    def child(self, node: NodeName, *, start_timeout_s: float = 90.0) -> RayChild:
-        """Return a new door to a node's raylet, as a new run of its agent would make it."""
+    def settings(self, node: NodeName, *, start_timeout_s: float = 90.0) -> RaySettings:
+        """Return ``[ray]`` of a node, with a folder of its own."""
         if node not in self.names:
             self.names.append(node)
+        return RaySettings(
+            binary=str(Path(sys.executable).parent / "ray"),
+            token_path=str(self.stage.token),
+            num_cpus=1,
+            object_store_bytes=OBJECT_STORE_BYTES,
+            temp_dir=str(self.stage.folder / f"r{self.names.index(node)}"),
+            start_timeout_s=start_timeout_s,
+        )
+
+    def child(self, node: NodeName, *, start_timeout_s: float = 90.0) -> RayChild:
+        """Return a new door to a node's raylet, as a new run of its agent would make it."""
         return RayChild(
-            RaySettings(
-                binary=str(Path(sys.executable).parent / "ray"),
-                token_path=str(self.stage.token),
-                num_cpus=1,
-                object_store_bytes=OBJECT_STORE_BYTES,
-                temp_dir=str(self.stage.folder / f"r{self.names.index(node)}"),
-                start_timeout_s=start_timeout_s,
-            ),
+            self.settings(node, start_timeout_s=start_timeout_s),
             self.owner(node),
             log=self.stage.folder / f"{node}.start.log",
             environ={**self.stage.environment(), MARK: str(self.stage.folder)},

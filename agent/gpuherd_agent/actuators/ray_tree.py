@@ -80,11 +80,7 @@ def tree(root: int) -> tuple[Process, ...]:
     return tuple(found)
 
 
-def count_workers(members: Iterable[Process]) -> int:
-    """Return how many of these processes run user code, by the titles that Ray gives its workers."""
-    return sum(_runs_user_code(processes.command(member.pid)) for member in members)
-
-
-def _runs_user_code(words: Sequence[str]) -> bool:
-    title = words[0] if words else ""
-    return title.startswith("ray::") and not title.startswith(_RAYS_OWN)
+def work_titles(members: Iterable[Process]) -> tuple[str, ...]:
+    """Return the titles of those of these processes that run user code, as Ray gives them to its workers."""
+    titles = (next(iter(processes.command(member.pid)), "") for member in members)
+    return tuple(t for t in titles if t.startswith("ray::") and not t.startswith(_RAYS_OWN))

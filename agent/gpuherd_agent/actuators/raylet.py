@@ -21,7 +21,7 @@ from gpuherd_agent.actuators.processes import Process
 from gpuherd_agent.actuators.ray_command import MARK, Owner, arguments, environment
 from gpuherd_agent.actuators.ray_install import find_binary, read_versions
 from gpuherd_agent.actuators.ray_settings import RaySettings
-from gpuherd_agent.actuators.ray_tree import count_workers, describe, has_rays_title, is_raylet, tree
+from gpuherd_agent.actuators.ray_tree import describe, has_rays_title, is_raylet, tree, work_titles
 from gpuherd_agent.doors import JoinFailed, JoinOrder, Raylet
 from gpuherd_agent.ground import Ground
 from gpuherd_agent.refusals import JoinRefusal
@@ -122,10 +122,10 @@ class RayChild:
             await self._until_gone(rest, _LINGER_S)
         return await self._kill_all(session)
 
-    def ray_workers(self, raylet: Raylet) -> int | None:
-        """Return how many processes of its tree run user code, None when the raylet has ended."""
+    def work(self, raylet: Raylet) -> tuple[str, ...] | None:
+        """Return the titles of its tree's processes that run user code, None when the raylet has ended."""
         process = self._process(raylet)
-        return None if process is None else count_workers(tree(process.pid))
+        return None if process is None else work_titles(tree(process.pid))
 
     def owns(self, raylet: Raylet, pid: int) -> bool:
         """Say whether a process belongs to this raylet's tree."""

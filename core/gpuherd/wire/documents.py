@@ -118,6 +118,10 @@ class State(Document, frozen=True, kw_only=True):
     gpus_counted: int | None = None
     versions: Versions = Versions()
     witness: Witness = Witness()
+    blockers: Annotated[tuple[Text, ...], Meta(max_length=32)] = ()
+    """What keeps a draining node from being empty; only told while it drains."""
+    obstacles: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
+    """Reason codes of what keeps the node out of Ray, or took it out."""
     ray_node_id: RayNodeId | None = None
     head_reachable: bool | None = None
     observed: Observed | None = None

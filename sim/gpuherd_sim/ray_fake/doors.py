@@ -105,10 +105,10 @@ class FakeRaylets:
             await asyncio.sleep(self._head.timing.term_exit_s)
         return True
 
-    def ray_workers(self, raylet: Raylet) -> int | None:
-        """Return how many tasks run."""
+    def work(self, raylet: Raylet) -> tuple[str, ...] | None:
+        """Return a title for each task that runs."""
         process = self._process(raylet)
-        return 0 if process is None else len(process.running)
+        return () if process is None else ("ray::task",) * len(process.running)
 
     def owns(self, raylet: Raylet, pid: int) -> bool:
         """Say whether the pid is the raylet's own: simulated workers have none."""

@@ -30,6 +30,7 @@ def told(snap: Snapshot, verdict: Verdict) -> State:
             verdict=verdict,
             of_gpus=verdict,
             witness=Witness(),
+            work=(),
             ray_version="2.54.0",
             python_version="3.11.2",
             refused=None,

@@ -79,7 +79,7 @@ def test_a_field_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     store.save(FULL)
     store.close()
     with sqlite3.connect(tmp_path / "agent.sqlite3") as database:
-        database.execute("insert into memory values('strikes', '3')")
+        database.execute("insert into memory values('unheard_of', '3')")
     database.close()
     again = Store(tmp_path)
     assert again.load() == FULL

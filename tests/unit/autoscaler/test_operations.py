@@ -139,6 +139,11 @@ def refusing(term: int, generation: int) -> State:
             BUSY,
             "draining: fan; 2 Ray workers run",
         ),
+        (
+            msgspec.structs.replace(says(Phase.DRAINING), blockers=("task train x2",), reason="fan"),
+            BUSY,
+            "draining: fan; still here: task train x2",
+        ),
     ],
 )
 def test_a_step_says_where_the_node_stands(said: State | None, ray: RayNode | None, text: str) -> None:
