@@ -5,18 +5,21 @@ A crash at any step is safe: what was committed is published again by the next r
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuherd.bus import Bus
+from gpuherd.errors import Retryable
 from gpuherd.names import NodeName
-from gpuherd.ray import RayNode
+from gpuherd.ray import RayNode, Shape
 from gpuherd.shell import logs
 from gpuherd.wire.documents import State
 from gpuherd_autoscaler import acts
 from gpuherd_autoscaler.acts import TermNeed
 from gpuherd_autoscaler.book import Book
+from gpuherd_autoscaler.chronicle import Chronicle
 from gpuherd_autoscaler.decide import decide
+from gpuherd_autoscaler.imagine import imagine
 from gpuherd_autoscaler.inventory import by_name
 from gpuherd_autoscaler.lease import Lease, SoleLease
 from gpuherd_autoscaler.ledger import LedgerFailed, Mode, Note
@@ -98,6 +101,7 @@ class Loop:
         self._limits = limits
         self._pace = pace or Pace()
         self._record: Callable[[Inputs, Plan], None] | None = None
+        self._chronicle: Chronicle | None = None
         self._clock = book.clock
         self._memory = Memory()
         self._news = News()
@@ -112,6 +116,17 @@ class Loop:
     def record_to(self, record: Callable[[Inputs, Plan], None]) -> None:
         """Hand every decision over, with all that it depended on."""
         self._record = record
+
+    def tell_to(self, chronicle: Chronicle) -> None:
+        """Keep decisions there for people to look at."""
+        self._chronicle = chronicle
+
+    def imagine(self, more: Sequence[Shape]) -> Plan:
+        """Return what would be asked if these requests waited too; raises Retryable without a picture."""
+        last = self.outcome.last
+        if last is None:
+            raise Retryable("no decision has been made yet; try again in a few seconds")
+        return imagine(last.snapshot, self._memory, self._limits, more)
 
     def wake(self) -> None:
         """Decide again soon."""
@@ -169,6 +184,9 @@ class Loop:
         states = {n: s for n in self._book.herd.names if (s := self._book.state(n)) is not None}
         taking = await self._claim(states)
         self._act(decided, states, taking)
+        if self._chronicle is not None:
+            term = self._book.ledger.term
+            self._chronicle.take(snapshot, plan, mode=decided.mode, term=term, wall=decided.wall)
         self.outcome.last = decided
         self.outcome.cycles += 1
         self._show(decided)

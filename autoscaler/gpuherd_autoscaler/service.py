@@ -30,8 +30,10 @@ from gpuherd.shell.http_listen import Tcp, Unix, serving
 from gpuherd.shell.sd_notify import SdNotify
 from gpuherd_autoscaler.api import Api
 from gpuherd_autoscaler.book import Book, Herd
+from gpuherd_autoscaler.chronicle import Chronicle
 from gpuherd_autoscaler.commander import Commander
 from gpuherd_autoscaler.embedded_broker import EmbeddedBroker
+from gpuherd_autoscaler.explanations import Explanations
 from gpuherd_autoscaler.exporter import ScalerFacts, render
 from gpuherd_autoscaler.faces import Look
 from gpuherd_autoscaler.inventory import Inventory
@@ -44,6 +46,7 @@ from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.record import Inputs, append
 from gpuherd_autoscaler.settings import ScalerSettings
 from gpuherd_autoscaler.sources import Inbox, SightReader
+from gpuherd_autoscaler.sqlite_decisions import SqliteDecisions
 from gpuherd_autoscaler.sqlite_ledger import KEPT_EVENTS, SqliteLedger
 
 _WATCHDOG_S: Final = 1.0
@@ -65,21 +68,27 @@ def run(settings: ScalerSettings) -> int:
     if ledger.set_aside is not None:
         log.error("ledger.unsound", kept_as=str(ledger.set_aside))
     try:
-        return asyncio.run(_live(settings, ledger))
+        kept = SqliteDecisions(Path(settings.state_dir))
+    except LedgerFailed as error:
+        ledger.close()
+        raise ConfigInvalid({"state_dir": str(error)}) from error
+    try:
+        return asyncio.run(_live(settings, ledger, kept))
     finally:
+        kept.close()
         ledger.close()
 
 
-async def _live(settings: ScalerSettings, ledger: SqliteLedger) -> int:
+async def _live(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDecisions) -> int:
     try:
         async with _broker(settings):
-            await _serve(settings, ledger)
+            await _serve(settings, ledger, kept)
     except* _Ended:
         log.info("autoscaler.stopped")
     return 0
 
 
-async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
+async def _serve(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDecisions) -> None:
     clock = SystemClock()
     book = _book(settings, ledger, clock)
     herd, inventory = book.herd, book.inventory
@@ -93,9 +102,7 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
     async with Gcs(
         settings.head.addresses[0], token=settings.head.token, timeout_s=settings.head.deadline_s
     ) as gcs:
-        lease = _lease(settings, gcs, clock)
-        book.lead_by(lease.why_not_leading)
-        publisher.silence_by(lease.why_not_leading)
+        lease = _lease(settings, gcs, clock, book, publisher)
         reader = SightReader(gcs.sight, clock, deadline_s=settings.head.deadline_s)
         loop = Loop(
             book=book,
@@ -106,6 +113,8 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
             pace=_pace(settings),
         )
         loop.lead_by(lease)
+        chronicle = Chronicle(kept)
+        loop.tell_to(chronicle)
         if settings.scaler.record:
             loop.record_to(_recorder(Path(settings.scaler.record)))
         inbox = Inbox(inventory, clock, settings.cluster, on_news=loop.wake, listed=herd.names)
@@ -119,7 +128,8 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger) -> None:
         api.on_promote(lambda: _promote(lease, loop))
         _feed(api, book, ledger)
         metrics = _metrics(lambda: _facts(look(), loop, inbox))
-        async with _listening(settings, api, metrics), asyncio.TaskGroup() as group:
+        explanations = Explanations(book=book, loop=loop, chronicle=chronicle).routes()
+        async with _listening(settings, api, metrics, explanations), asyncio.TaskGroup() as group:
             log.info(
                 "autoscaler.started", cluster=settings.cluster, mode=book.mode.value, nodes=len(herd.names)
             )
@@ -146,12 +156,15 @@ def _book(settings: ScalerSettings, ledger: SqliteLedger, clock: SystemClock) ->
     return book
 
 
-def _lease(settings: ScalerSettings, gcs: Gcs, clock: SystemClock) -> Lease:
-    """Return the lead; its holder is the same for every start of this ledger on this host."""
+def _lease(settings: ScalerSettings, gcs: Gcs, clock: SystemClock, book: Book, publisher: Publisher) -> Lease:
+    """Return the lead, which bounds book and publisher. Its holder stays the same for a ledger."""
     if settings.scaler.leadership == "single":
         return SoleLease()
     holder = f"{socket.gethostname()}:{Path(settings.state_dir).resolve()}"
-    return StoreLease(gcs, clock, settings.cluster, holder=holder)
+    lease = StoreLease(gcs, clock, settings.cluster, holder=holder)
+    book.lead_by(lease.why_not_leading)
+    publisher.silence_by(lease.why_not_leading)
+    return lease
 
 
 def _promote(lease: Lease, loop: Loop) -> None:
@@ -187,11 +200,13 @@ async def _broker(settings: ScalerSettings) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _listening(settings: ScalerSettings, api: Api, metrics: web.RouteDef) -> AsyncIterator[None]:
+async def _listening(
+    settings: ScalerSettings, api: Api, metrics: web.RouteDef, explanations: list[web.RouteDef]
+) -> AsyncIterator[None]:
     """Serve API and metrics on the socket and, when a port is set, metrics and liveness on loopback."""
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(
-            serving(api.app(metrics), Unix(path=Path(settings.api.socket), key="api.socket"))
+            serving(api.app(metrics, *explanations), Unix(path=Path(settings.api.socket), key="api.socket"))
         )
         if settings.metrics.port:
             place = Tcp(host=settings.metrics.host, port=settings.metrics.port, key="metrics.port")

@@ -23,6 +23,7 @@ class Session:
     user: str
     ask: Callable[[str], bool] | None = None
     wait: Callable[[float], None] = field(default=_wait)
+    wall: Callable[[], float] = field(default=time.time)  # noqa: TID251 (the one clock of agentctl)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,6 +191,41 @@ async def drained(daemon: Daemon, played: Played) -> str:
     return str(operation["id"])
 
 
+async def test_what_was_decided_is_kept_over_a_restart_and_explained(daemon: Daemon) -> None:
+    daemon.start()
+    async with node(daemon.port) as played:
+        played.say(Phase.MEMBER)
+        await drained(daemon, played)
+        status, plan = daemon.get("/api/v1/plan")
+        assert (status, plan["demand_known"], set(plan["kept"])) == (200, False, {"n-1", "n-2", "n-3"})
+        status, problem = daemon.post("/api/v1/plan", {"demand": [{"resources": {"GPU": 8}, "count": 1}]})
+        assert (status, problem["detail"]) == (
+            503,
+            "Ray's head tells nothing of the present, so no plan can be made",
+        )
+        assert daemon.post("/api/v1/plan", {"demand": [{"resources": {"GPU": -8}, "count": 1}]})[0] == 400
+        past = daemon.get("/api/v1/nodes/n-1/history")[1]
+        assert "drain.asked" in [event["kind"] for event in past["events"]]
+        assert [operation["kind"] for operation in past["operations"]] == ["drain"]
+        before = daemon.get("/api/v1/decisions")[1]["decisions"]
+        assert before
+        daemon.kill()
+        daemon.start()
+        newest = before[0]
+        assert daemon.get(f"/api/v1/decisions/{newest['id']}")[0] == 200
+        then = daemon.get(f"/api/v1/plan?at={newest['at']}")[1]
+        assert then["decision"] == newest["id"]
+        assert daemon.get("/api/v1/plan?at=1")[0] == 404
+        assert daemon.get("/api/v1/plan?at=nan")[0] == 400
+        assert daemon.get("/api/v1/decisions?limit=0")[0] == 400
+        assert daemon.get("/api/v1/nodes/n-9/history")[0] == 404
+        await played.until("a plan", lambda: daemon.get("/api/v1/plan")[0] == 200)
+        command = [str(BIN / "agentctl"), "--socket", str(daemon.socket), "why", "n-1"]
+        told = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+        assert told.returncode == 0, told.stderr
+        assert "fan" in told.stdout
+
+
 async def test_a_drain_goes_out_is_followed_and_ends(daemon: Daemon) -> None:
     daemon.start()
     async with node(daemon.port) as played:
