@@ -217,6 +217,7 @@ class Gossip:
         elif is_exchange and heard is not None:
             for message in heard.messages:
                 if isinstance(message, Differ):
+                    self._desk.pulse.is_accepted = True
                     self._reconciler.compared(heard.sender, message)
             self._records.defer(heard.messages)
 
@@ -282,6 +283,7 @@ class Gossip:
                     self._contact.deaf(address, sender.address)
 
     def _hear_ack(self, ack: Ack, sender: Member, received_at: float, now: float) -> None:
-        if not self._looks.answered(ack.sequence, sender.hash, received_at, now):
-            self._rolls.heard(ack.sequence, sender.hash, now)
+        is_look = self._looks.answered(ack.sequence, sender.hash, received_at, now)
+        if is_look or self._rolls.heard(ack.sequence, sender.hash, now):
+            self._desk.pulse.is_accepted = True
         self._reconciler.differs(sender, ack.table, is_busy=ack.is_busy, now=now)

@@ -57,7 +57,13 @@ class Intake:
             if any(isinstance(one, Hello) for one in packet.messages):
                 return self._meet(packet, source, now, is_stream=is_stream)
             desk.counters.drop(refusal)
+            if refusal == "replay" and not is_stream:
+                member.replays += 1
+                if member.replays >= limits.REPLAYS_IN_A_ROW:
+                    member.replays = 0
+                    self._strangers.challenge(packet, source, now)
             return None
+        member.replays = 0
         member.heard_at = received_at if member.heard_at is None else max(member.heard_at, received_at)
         desk.pulse.note_heard(received_at)
         return Heard(member, packet.messages, is_newcomer=False)

@@ -92,6 +92,8 @@ MAX_FRAME_MESSAGES: Final = 160
 MAX_FRAME_ENTRIES: Final = 128
 """Records of one frame: 128 of at most 256 + 192 bytes fit into MAX_FRAME_BYTES."""
 REPLAY_WINDOW: Final = 1_024
+REPLAYS_IN_A_ROW: Final = 3
+"""After so many packets of the past a sender is challenged: a resumed snapshot learns by that what it is."""
 MAX_BACKLOG: Final = 4_096
 """Records of frames that wait for their signatures to be checked."""
 CHECKS_PER_TURN: Final = 64

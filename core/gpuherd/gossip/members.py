@@ -31,6 +31,8 @@ class Member:
     changed_at: float = 0.0
     heard_at: float | None = None
     window: Window | None = None
+    replays: int = 0
+    """Packets in a row that were no news: more than a few come from a host that was set back."""
     packets: Bucket = field(
         default_factory=lambda: Bucket(
             rate=limits.SENDER_PACKETS_PER_S, size=limits.BURST_S * limits.SENDER_PACKETS_PER_S

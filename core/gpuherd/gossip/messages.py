@@ -13,7 +13,7 @@ from gpuherd.gossip.identity import HASH_BYTES, KEY_BYTES, SIGNATURE_BYTES
 
 Hash = Annotated[bytes, msgspec.Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
 Sequence = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
-Nonce = Annotated[bytes, msgspec.Meta(max_length=HASH_BYTES)]
+Nonce = Annotated[bytes, msgspec.Meta(max_length=2 * HASH_BYTES)]
 PackedAddress = Annotated[bytes, msgspec.Meta(max_length=18)]
 Epoch = Annotated[int, msgspec.Meta(gt=0, le=limits.MAX_EPOCH)]
 

@@ -17,6 +17,8 @@ class Pulse:
     score: int = 0
     late_at: float = _LONG_AGO
     heard_at: float = _LONG_AGO
+    is_accepted: bool = False
+    """Whether any member has answered us as one of its own."""
     alone_since: float = _LONG_AGO
     """Since when there is somebody to be heard at all."""
 

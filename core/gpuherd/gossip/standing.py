@@ -19,11 +19,9 @@ class Standing:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self.has_seeds = False
-        self._began_at = 0.0
 
     def start(self, now: float) -> None:
         """Begin the seconds."""
-        self._began_at = now
         self._desk.timers.at(now + _HOUSE_S, self._house)
 
     def refresh(self, now: float) -> None:
@@ -59,7 +57,7 @@ class Standing:
         others = len(desk.electorate.expected - {desk.hash})
         if not others and not self.has_seeds:
             return Role.ACTIVE
-        if desk.pulse.heard_at < self._began_at or not len(desk.members):
+        if not desk.pulse.is_accepted or not len(desk.members):
             return Role.JOINING
         if others and desk.pulse.is_isolated(now):
             return Role.ISOLATED

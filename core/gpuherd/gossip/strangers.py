@@ -71,7 +71,7 @@ class Strangers:
         A stream proves the address as a good echo does.
         """
         hello = _first(packet.messages, Hello)
-        is_proven = is_stream or (hello is not None and self._cookies.is_ours(hello.echo, source, now))
+        is_proven = is_stream or (hello is not None and self._cookies.redeem(hello.echo, source, now))
         given = _first(packet.messages, Introduce)
         if not is_proven or given is None:
             if not is_stream:
@@ -95,8 +95,8 @@ class Strangers:
 
     def returned(self, hello: Hello, source: Address, now: float) -> None:
         """A known member greets: answer, so that it knows us too."""
+        is_answer = bool(hello.echo) and self._cookies.redeem(hello.echo, source, now)
         if hello.nonce and self._challenges.take(1.0, now):
-            is_answer = self._cookies.is_ours(hello.echo, source, now)
             self.greet(source, now, echo=hello.nonce, with_nonce=not is_answer)
 
     def admit(self, identity: Identity, now: float) -> Member | None:

@@ -42,12 +42,17 @@ class Node:
     epoch: int
     core: Gossip
     rng: random.Random
+    seed: int
+    """Of the core's chance."""
     state: State = State.RUNNING
     starvation: Starvation | None = None
     wall_skew_s: float = 0.0
     clock_skew_s: float = 0.0
     """Added to the monotonic clock of this host: a suspended VM, or one that was set forward."""
     inbox: deque[Callable[[float], Input]] = field(default_factory=deque)
+    history: list[tuple[Input, float]] = field(default_factory=list)
+    """Every input of this run, if kept: since the core is a function of them, this is its snapshot."""
+    keeps_history: bool = False
     wake_number: int = 0
     read_at: float = 0.0
 
@@ -65,12 +70,18 @@ class Node:
         """Return this host's monotonic clock at virtual time ``now``."""
         return now + self.clock_skew_s
 
+    def handle(self, given: Input, now: float) -> tuple[Output, ...]:
+        """Give the core one input."""
+        here = self.clock(now)
+        if self.keeps_history:
+            self.history.append((given, here))
+        return self.core.handle(given, here)
+
     def drain(self, now: float) -> list[Output]:
         """Hand over all that waits, then the tick when it is due: the order that a shell promises."""
         outputs: list[Output] = []
-        here = self.clock(now)
         while self.inbox:
-            outputs.extend(self.core.handle(self.inbox.popleft()(here), here))
-        if self.core.deadline <= here:
-            outputs.extend(self.core.handle(Tick(), here))
+            outputs.extend(self.handle(self.inbox.popleft()(self.clock(now)), now))
+        if self.core.deadline <= self.clock(now):
+            outputs.extend(self.handle(Tick(), now))
         return outputs

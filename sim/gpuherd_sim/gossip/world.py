@@ -27,7 +27,7 @@ from gpuherd.gossip.outputs import Answer, Call, Event, Output, SendDatagram
 from gpuherd.names import ClusterName, NodeName
 from gpuherd_sim.gossip.network import Network
 from gpuherd_sim.gossip.node import Node, Starvation, State
-from gpuherd_sim.gossip.quick_keys import QuickSigner, QuickVerifier, make_key
+from gpuherd_sim.gossip.quick_keys import QuickSigner, QuickVerifier, certify, make_key
 from gpuherd_sim.gossip.schedule import Schedule
 
 SIM_CLUSTER: Final = ClusterName("sim")
@@ -59,7 +59,20 @@ class Plan:
     observers: int = 0
     seeds: int = 3
     keep_packets: int = 0
+    keep_inputs: bool = False
+    """Needed for ``World.snapshot``."""
+    needs_authority: bool = False
     cluster: ClusterName = SIM_CLUSTER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """What one run of a node begins with."""
+
+    identity: Identity
+    address: Address
+    advertised: Address
+    epoch: int
 
 
 class World:
@@ -77,7 +90,7 @@ class World:
         self.kept: deque[tuple[int, Address, bytes]] = deque(maxlen=plan.keep_packets)
         """The last datagrams: (receiver, source, payload), for replay."""
         self._trace = hashlib.blake2b(digest_size=16)
-        self._verifier: Verifier = verifier or QuickVerifier()
+        self._verifier: Verifier = verifier or QuickVerifier(plan.needs_authority)
         self._at: dict[Address, Node] = {}
         self._requests: dict[int, Callable[[bytes, float], None]] = {}
         self._request = 0
@@ -100,34 +113,50 @@ class World:
         racks = self.plan.racks
         return {self.name(i): f"rack-{i % racks}" if racks else "" for i in range(self.plan.nodes)}
 
-    def add(self, number: int, **changes: object) -> Node:
-        """Start a node at a random moment of the first second, and return it."""
-        identity = changes.get("identity")
-        if not isinstance(identity, Identity):
+    def add(
+        self,
+        number: int,
+        *,
+        identity: Identity | None = None,
+        address: Address | None = None,
+        advertised: Address | None = None,
+    ) -> Node:
+        """Start a node at a random moment of the first fifth of a second, and return it.
+
+        ``address`` is where it is, ``advertised`` where it says that it is.
+        """
+        if identity is None:
             identity = Identity(name=self.name(number), key=make_key(f"key {number}"))
-        address = changes.get("address")
-        node = self._make(
-            number,
-            identity,
-            address if isinstance(address, Address) else self.address(number),
-            int(1000 * (WALL_S + self.schedule.now)),
-        )
+            if self.plan.needs_authority:
+                identity = certify(self.plan.cluster, identity)
+        place = address or self.address(number)
+        epoch = int(1000 * (WALL_S + self.schedule.now))
+        run = _Run(identity=identity, address=place, advertised=advertised or place, epoch=epoch)
+        node = self._make(number, run, self.rng.randrange(2**62))
         self.nodes.append(node)
         self._start(node)
         return node
 
-    def _make(self, number: int, identity: Identity, address: Address, epoch: int) -> Node:
-        signer: Signer = QuickSigner(identity.key)
+    def _make(self, number: int, run: _Run, seed: int) -> Node:
+        signer: Signer = QuickSigner(run.identity.key)
         own = Self(
             cluster=self.plan.cluster,
-            identity=identity,
-            epoch=epoch,
-            advertised=address,
+            identity=run.identity,
+            epoch=run.epoch,
+            advertised=run.advertised,
             is_observer=self.plan.nodes <= number < self.plan.nodes + self.plan.observers,
         )
-        rng = random.Random(self.rng.randrange(2**62))  # noqa: S311  repeatable, not secret
-        core = Gossip(own, signer, self._verifier, rng)
-        return Node(number=number, identity=identity, address=address, epoch=epoch, core=core, rng=rng)
+        core_rng = random.Random(seed)  # noqa: S311  repeatable, not secret
+        return Node(
+            number=number,
+            identity=run.identity,
+            address=run.address,
+            epoch=run.epoch,
+            core=Gossip(own, signer, self._verifier, core_rng),
+            rng=random.Random(seed + 1),  # noqa: S311  repeatable, not secret
+            seed=seed,
+            keeps_history=self.plan.keep_inputs,
+        )
 
     def _start(self, node: Node) -> None:
         self._at[node.address] = node
@@ -164,7 +193,7 @@ class World:
     def command_core(self, node: Node, core: Gossip, given: Input) -> None:
         """Give it to this run of a node, if that still runs."""
         if node.core is core and node.runs:
-            self._act(node, core.handle(given, node.clock(self.now)))
+            self._act(node, node.handle(given, self.now))
 
     def _receive(self, node: Node, make: Callable[[float], Input]) -> None:
         """The kernel has something for a process."""
@@ -183,8 +212,8 @@ class World:
 
     def _read_one(self, node: Node, core: Gossip) -> None:
         if node.core is core and node.runs and node.inbox:
-            here = node.clock(self.now)
-            self._act(node, core.handle(node.inbox.popleft()(here), here))
+            given = node.inbox.popleft()(node.clock(self.now))
+            self._act(node, node.handle(given, self.now))
 
     def _drain(self, node: Node) -> None:
         self._act(node, node.drain(self.now))
@@ -220,10 +249,8 @@ class World:
         if number == node.wake_number and node.runs:
             starved = node.starvation
             if starved is not None and starved.reads:
-                here = node.clock(self.now)
-                core = node.core
-                if core.deadline <= here:
-                    self._act(node, core.handle(Tick(), here))
+                if node.core.deadline <= node.clock(self.now):
+                    self._act(node, node.handle(Tick(), self.now))
                 return
             self._drain(node)
 
@@ -378,8 +405,26 @@ class World:
         self._at.pop(old.address, None)
         wall_ms = int(1000 * (WALL_S + self.now + old.wall_skew_s))
         epoch = max(wall_ms, old.epoch + 1) if has_store else wall_ms
-        node = self._make(number, identity or old.identity, address or old.address, epoch)
+        place = address or old.address
+        run = _Run(identity=identity or old.identity, address=place, advertised=place, epoch=epoch)
+        node = self._make(number, run, self.rng.randrange(2**62))
         node.wall_skew_s = old.wall_skew_s
         self.nodes[number] = node
         self._start(node)
         return node
+
+    def snapshot(self, number: int) -> int:
+        """Return the mark of a node's present state, for ``resume``; needs ``Plan.keep_inputs``."""
+        return len(self.nodes[number].history)
+
+    def resume(self, number: int, snapshot: int) -> None:
+        """Put a VM back to a snapshot: the core is rebuilt from the inputs that it had had by then."""
+        old = self.nodes[number]
+        run = _Run(identity=old.identity, address=old.address, advertised=old.address, epoch=old.epoch)
+        node = self._make(number, run, old.seed)
+        for given, here in old.history[:snapshot]:
+            node.core.handle(given, here)
+        node.history = old.history[:snapshot]
+        self.nodes[number] = node
+        self._at[node.address] = node
+        self._arm(node)
