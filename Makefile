@@ -8,7 +8,7 @@ BIN := .venv/bin
 QUICK := not (slow or long or ray or broker or prometheus or system or gpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages demo test test-fast test-long lint format types arch bench docs proto lock clean
+.PHONY: help setup packages demo test test-fast test-long fuzz lint format types arch bench docs proto lock clean
 
 help: ## Show this list.
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do \
@@ -31,6 +31,9 @@ test-fast: setup ## Unit, property and documentation tests; at most 90 s.
 
 test-long: setup packages ## The longest tests only.
 	@$(BIN)/python scripts/stages.py --long
+
+fuzz: setup ## A million mutated gossip packets; about five minutes.
+	@$(BIN)/python scripts/fuzz.py
 
 lint: setup ## Format and lint rules.
 	@$(BIN)/ruff format --no-cache --check .

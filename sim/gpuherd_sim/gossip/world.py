@@ -59,6 +59,7 @@ class Plan:
     observers: int = 0
     seeds: int = 3
     keep_packets: int = 0
+    keep_frames: int = 0
     keep_inputs: bool = False
     """Needed for ``World.snapshot``."""
     needs_authority: bool = False
@@ -89,6 +90,7 @@ class World:
         self.bytes_sent = 0
         self.kept: deque[tuple[int, Address, bytes]] = deque(maxlen=plan.keep_packets)
         """The last datagrams: (receiver, source, payload), for replay."""
+        self.kept_frames: deque[bytes] = deque(maxlen=plan.keep_frames)
         self._trace = hashlib.blake2b(digest_size=16)
         self._verifier: Verifier = verifier or QuickVerifier(plan.needs_authority)
         self._at: dict[Address, Node] = {}
@@ -295,6 +297,7 @@ class World:
         self.packets_sent += _TCP_PACKETS // 2
         self.bytes_sent += len(output.payload)
         self._trace.update(output.payload)
+        self._keep_frame(output.payload)
         core, ends_at = node.core, self.now + output.timeout_s
         is_open = [True]
 
@@ -320,6 +323,7 @@ class World:
         def answered(payload: bytes, now: float) -> None:
             self.packets_sent += _TCP_PACKETS // 2
             self.bytes_sent += len(payload)
+            self._keep_frame(payload)
             back_at = self._transfer(reached, node, now)
             if back_at is not None:
                 self.schedule.at(back_at, lambda: finish(CallEnd.ANSWERED, payload))
@@ -339,6 +343,10 @@ class World:
 
             self.schedule.at(arrives_at, arrive)
         self.schedule.at(ends_at, lambda: finish(CallEnd.HANDSHAKE))
+
+    def _keep_frame(self, payload: bytes) -> None:
+        if self.kept_frames.maxlen:
+            self.kept_frames.append(payload)
 
     def _handshake(self, node: Node, target: Node, ends_at: float) -> float | None:
         for wait in _SYN_TRIES_S:
