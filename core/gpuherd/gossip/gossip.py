@@ -11,8 +11,8 @@ from gpuherd.gossip.addresses import Address
 from gpuherd.gossip.broadcast import News
 from gpuherd.gossip.contact import Contact
 from gpuherd.gossip.counters import Counters
-from gpuherd.gossip.desk import Desk, Self
-from gpuherd.gossip.identity import NameHash, Signer, Verifier
+from gpuherd.gossip.desk import Desk, Self, introduce
+from gpuherd.gossip.identity import Identity, NameHash, Signer, Verifier
 from gpuherd.gossip.inputs import (
     CallEnd,
     CallResult,
@@ -21,6 +21,7 @@ from gpuherd.gossip.inputs import (
     Join,
     Leave,
     Publish,
+    Recall,
     Request,
     SetRoster,
     SocketError,
@@ -94,6 +95,15 @@ class Gossip:
         """What this node has sent, received, dropped and checked."""
         return self._desk.counters
 
+    @property
+    def own_record(self) -> Spread:
+        """Our own record as it is signed now."""
+        return self._desk.record.wire
+
+    def known(self) -> tuple[tuple[Identity, Spread], ...]:
+        """Return all members for ``Recall`` after a restart."""
+        return tuple((m.identity, m.record.wire) for m in self._desk.members if m.record is not None)
+
     def handle(self, given: Input, now: float) -> tuple[Output, ...]:
         """Take one input and return what to do, in order. Never raises because of bytes from outside."""
         if not self._has_started:
@@ -141,7 +151,7 @@ class Gossip:
             act(now)
             due = timers.pop_due(now)
 
-    def _obey(self, given: Join | Leave | Publish | SetRoster, now: float) -> None:
+    def _obey(self, given: Join | Leave | Publish | SetRoster | Recall, now: float) -> None:
         match given:
             case Join():
                 self._standing.has_seeds = bool(given.seeds)
@@ -150,6 +160,9 @@ class Gossip:
                 self._leave(now)
             case Publish():
                 self._publish(given, now)
+            case Recall():
+                for identity, record in given.known:
+                    self._records.defer((introduce(identity), record))
             case SetRoster():
                 self._desk.electorate.set_roster(given.racks)
                 self._records.refresh_voters(now)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from gpuherd.gossip.addresses import Address
 from gpuherd.gossip.bodies import Body
+from gpuherd.gossip.identity import Identity
+from gpuherd.gossip.messages import Spread
 from gpuherd.names import NodeName
 
 
@@ -103,4 +105,14 @@ class SetRoster:
     racks: Mapping[NodeName, str]
 
 
-Input = Datagram | SocketError | CallResult | Request | Tick | Join | Leave | Publish | SetRoster
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recall:
+    """Members of a former run, each with its last record: they are checked like any others.
+
+    With it a fleet that lost power as a whole finds itself again, those that are still dark among it.
+    """
+
+    known: tuple[tuple[Identity, Spread], ...]
+
+
+Input = Datagram | SocketError | CallResult | Request | Tick | Join | Leave | Publish | SetRoster | Recall

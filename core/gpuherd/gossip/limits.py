@@ -11,8 +11,8 @@ PERIOD_S: Final = 1.0
 """Between two probe rounds of a healthy node."""
 SECOND_PING_S: Final = 0.2
 """Without an answer by then, a second ping and a knock follow."""
-SECOND_KNOCK_S: Final = 0.3
-"""A second knock, since the first one's handshake may have been lost and TCP tries again only after 1 s."""
+KNOCK_S: Final = 0.12
+"""A knock without a handshake by then is repeated: TCP itself would try again only after 1 s."""
 LOOK_S: Final = 0.5
 """A look that found no answer by then has found silence."""
 WITNESS_LOOK_S: Final = 0.52

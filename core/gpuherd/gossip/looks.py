@@ -19,8 +19,8 @@ from gpuherd.gossip.messages import Ping
 from gpuherd.gossip.outputs import Purpose
 from gpuherd.gossip.verdicts import Kind
 
-_MARGIN_S = 0.05
-"""A knock reports so long before its look ends."""
+_SHORTEST_S = 0.05
+"""A knock with less time than this is not worth its packets."""
 _GRACE_S = 0.1
 """A look waits so long for a knock that is still out."""
 
@@ -106,6 +106,8 @@ class Looks:
             return True
         if end in (CallEnd.HANDSHAKE, CallEnd.ANSWERED):
             look.kind = Kind.STALLED
+        elif look.kind is None:
+            self._knock(look, now)
         if look.has_graced and not look.knocks:
             self._end(look, look.kind or Kind.SILENT, now)
         return True
@@ -136,12 +138,11 @@ class Looks:
             return
         self._desk.send(member, Ping(look.sequence), is_probe=True)
         self._knock(look, now)
-        self._desk.timers.at(look.began_at + limits.SECOND_KNOCK_S, lambda at: self._knock(look, at))
 
     def _knock(self, look: Look, now: float) -> None:
         member = self._desk.members.get(look.subject)
-        timeout_s = look.began_at + limits.LOOK_S - _MARGIN_S - now
-        if look.is_done or member is None or member.record is None or timeout_s <= 0.0:
+        timeout_s = min(limits.KNOCK_S, look.began_at + limits.LOOK_S - now)
+        if look.is_done or member is None or member.record is None or timeout_s < _SHORTEST_S:
             return
         call = self._desk.call(member.record.address, (Ping(look.sequence),), timeout_s, Purpose.KNOCK)
         self._by_knock[call] = look

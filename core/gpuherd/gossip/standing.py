@@ -54,7 +54,8 @@ class Standing:
             return Role.RETIRED
         if desk.own.is_observer:
             return Role.OBSERVER
-        others = len(desk.electorate.expected - {desk.hash})
+        expected = desk.electorate.expected
+        others = len(expected) - (desk.hash in expected)
         if not others and not self.has_seeds:
             return Role.ACTIVE
         if not desk.pulse.is_accepted or not len(desk.members):

@@ -40,7 +40,7 @@ def corpus(seed: int) -> tuple[bytes, ...]:
     world.run(8.0)
     world.power_off(4)
     world.run(6.0)
-    return tuple(dict.fromkeys((*(payload for _, _, payload in world.kept), *world.kept_frames)))
+    return tuple(dict.fromkeys((*(payload for _, _, payload in world.kept), *world.streams.kept)))
 
 
 def run(count: int, seed: int) -> Outcome:

@@ -12,13 +12,11 @@ from gpuherd.gossip.addresses import Address
 from gpuherd.gossip.gossip import Gossip, Self
 from gpuherd.gossip.identity import Identity, Signer, Verifier
 from gpuherd.gossip.inputs import (
-    CallEnd,
-    CallResult,
     Datagram,
     Input,
     Join,
     PathFault,
-    Request,
+    Recall,
     SetRoster,
     SocketError,
     Tick,
@@ -29,14 +27,11 @@ from gpuherd_sim.gossip.network import Network
 from gpuherd_sim.gossip.node import Node, Starvation, State
 from gpuherd_sim.gossip.quick_keys import QuickSigner, QuickVerifier, certify, make_key
 from gpuherd_sim.gossip.schedule import Schedule
+from gpuherd_sim.gossip.streams import Streams
 
 SIM_CLUSTER: Final = ClusterName("sim")
 PORT: Final = 7946
 WALL_S: Final = 1_767_225_600.0
-_SYN_TRIES_S: Final = (0.0, 1.0, 3.0)
-_DATA_TRIES_S: Final = (0.0, 0.2, 0.6, 1.4, 3.0)
-_TCP_PACKETS: Final = 6
-"""Of a stream besides its data: handshake, acks, close."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +81,14 @@ class World:
         self.network = Network(random.Random(plan.seed + 1))  # noqa: S311  repeatable, not secret
         self.told: list[Told] = []
         self.nodes: list[Node] = []
-        self.packets_sent = 0
-        self.bytes_sent = 0
+        self.datagrams = 0
+        self.datagram_bytes = 0
         self.kept: deque[tuple[int, Address, bytes]] = deque(maxlen=plan.keep_packets)
         """The last datagrams: (receiver, source, payload), for replay."""
-        self.kept_frames: deque[bytes] = deque(maxlen=plan.keep_frames)
         self._trace = hashlib.blake2b(digest_size=16)
         self._verifier: Verifier = verifier or QuickVerifier(plan.needs_authority)
         self._at: dict[Address, Node] = {}
-        self._requests: dict[int, Callable[[bytes, float], None]] = {}
-        self._request = 0
+        self.streams = Streams(self.schedule, self.network, self._receive, plan.keep_frames)
         for number in range(plan.nodes + plan.observers):
             self.add(number)
 
@@ -183,6 +176,23 @@ class World:
         return self.schedule.now
 
     @property
+    def packets_sent(self) -> int:
+        """Packets of all nodes so far, those of streams too."""
+        return self.datagrams + self.streams.packets
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes of all nodes so far, without headers of IP, UDP and TCP."""
+        return self.datagram_bytes + self.streams.bytes
+
+    def acquaint(self) -> None:
+        """Let everybody know everybody at once, as after a restart with a stored table."""
+        entries = [(node.identity, node.core.own_record) for node in self.nodes]
+        for node in self.nodes:
+            others = tuple(entry for entry in entries if entry[0] is not node.identity)
+            self.command(node.number, Recall(known=others))
+
+    @property
     def trace(self) -> str:
         """Return a hash over every packet and event so far."""
         return self._trace.hexdigest()
@@ -226,11 +236,11 @@ class World:
                 case SendDatagram():
                     self._send(node, output)
                 case Call():
-                    self._call(node, output)
+                    self._trace.update(output.payload)
+                    self.streams.call(node, self._at.get(output.destination), output)
                 case Answer():
-                    reply = self._requests.pop(output.request, None)
-                    if reply is not None:
-                        reply(output.payload, self.now)
+                    self._trace.update(output.payload)
+                    self.streams.answer(output)
                 case _:
                     self.told.append(Told(at=self.now, node=node.number, event=output))
                     self._trace.update(repr((node.number, output)).encode())
@@ -260,8 +270,8 @@ class World:
 
     def _send(self, node: Node, output: SendDatagram) -> None:
         payload = output.payload
-        self.packets_sent += 1
-        self.bytes_sent += len(payload)
+        self.datagrams += 1
+        self.datagram_bytes += len(payload)
         self._trace.update(payload)
         target = self._at.get(output.destination)
         if target is None or not self.network.passes(node.number, target.number):
@@ -290,79 +300,6 @@ class World:
             error = SocketError(destination=destination, fault=PathFault.REFUSED)
             at = self.now + self.network.delay() + self.network.delay()
             self.schedule.at(at, lambda: self._receive(node, lambda _: error))
-
-    # Streams.
-
-    def _call(self, node: Node, output: Call) -> None:
-        self.packets_sent += _TCP_PACKETS // 2
-        self.bytes_sent += len(output.payload)
-        self._trace.update(output.payload)
-        self._keep_frame(output.payload)
-        core, ends_at = node.core, self.now + output.timeout_s
-        is_open = [True]
-
-        def finish(end: CallEnd, answer: bytes = b"") -> None:
-            if is_open[0]:
-                is_open[0] = False
-                at = node.clock(self.now)
-                result = CallResult(call=output.call, end=end, received_at=at, answer=answer)
-                if node.core is core:
-                    self._receive(node, lambda _: result)
-
-        target = self._at.get(output.destination)
-        shaken_at = None if target is None else self._handshake(node, target, ends_at)
-        if target is None or shaken_at is None:
-            self.schedule.at(ends_at, lambda: finish(CallEnd.SILENT))
-            return
-        reached = target
-        if target.state is State.KILLED:
-            self.schedule.at(shaken_at, lambda: finish(CallEnd.REFUSED))
-            return
-        arrives_at = self._transfer(node, reached, shaken_at)
-
-        def answered(payload: bytes, now: float) -> None:
-            self.packets_sent += _TCP_PACKETS // 2
-            self.bytes_sent += len(payload)
-            self._keep_frame(payload)
-            back_at = self._transfer(reached, node, now)
-            if back_at is not None:
-                self.schedule.at(back_at, lambda: finish(CallEnd.ANSWERED, payload))
-
-        if arrives_at is not None:
-            self._request += 1
-            number = self._request
-            self._requests[number] = answered
-            source = node.address
-
-            def arrive() -> None:
-                received_at = reached.clock(self.now)
-                request = Request(
-                    request=number, source=source, payload=output.payload, received_at=received_at
-                )
-                self._receive(reached, lambda _: request)
-
-            self.schedule.at(arrives_at, arrive)
-        self.schedule.at(ends_at, lambda: finish(CallEnd.HANDSHAKE))
-
-    def _keep_frame(self, payload: bytes) -> None:
-        if self.kept_frames.maxlen:
-            self.kept_frames.append(payload)
-
-    def _handshake(self, node: Node, target: Node, ends_at: float) -> float | None:
-        for wait in _SYN_TRIES_S:
-            at = self.now + wait + self.network.delay() + self.network.delay()
-            if at >= ends_at or target.state is State.OFF:
-                return None
-            there = self.network.passes(node.number, target.number)
-            if there and self.network.passes(target.number, node.number):
-                return at
-        return None
-
-    def _transfer(self, source: Node, target: Node, began_at: float) -> float | None:
-        for wait in _DATA_TRIES_S:
-            if self.network.passes(source.number, target.number):
-                return began_at + wait + self.network.delay()
-        return None
 
     # Faults.
 
