@@ -3,6 +3,7 @@
 Names, types and labels come from ``metrics_catalog``. A value that the driver does not offer is left out.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,6 +14,7 @@ from gpuherd.health import Severity, Verdict
 from gpuherd.holds import HEALTH, REPAIR, SCALER, UPGRADE, Hold, HoldKind, is_user
 from gpuherd.names import ClusterName, NodeName
 from gpuherd.phases import Phase
+from gpuherd_agent import dcgm_compat
 from gpuherd_agent.metrics_catalog import METRICS
 from gpuherd_agent.readings import GpuReading, HostReading, ProbeOutcome, Snapshot
 from gpuherd_agent.state_document import gpus
@@ -60,6 +62,8 @@ class NodeFacts:
     sample_age_s: float | None = None
     messages_dropped_by_reason: Mapping[str, int] = field(default_factory=dict)
     desired_refused_by_reason: Mapping[str, int] = field(default_factory=dict)
+    dcgm_compat: bool = False
+    """Whether the page also has the series of NVIDIA's exporter."""
 
 
 class Page:
@@ -78,6 +82,9 @@ class Page:
 
 def render(facts: NodeFacts) -> bytes:
     """Return the page of these facts."""
+    if facts.dcgm_compat and facts.snapshot is not None:
+        every = itertools.chain(samples(facts), dcgm_compat.samples(facts.snapshot, facts.node))
+        return exposition.render((*METRICS, *dcgm_compat.METRICS), every)
     return exposition.render(METRICS, samples(facts))
 
 
@@ -125,7 +132,11 @@ def _of_snapshot(snapshot: Snapshot, verdict: Verdict) -> Iterator[Sample]:
         yield Sample("gpuherd_probe_duration_seconds", probe.duration_s)
         yield Sample("gpuherd_probe_stuck_children", probe.stuck_children)
         yield from known("gpuherd_gpus_counted", probe.counted)
-        for gpu in gpus(snapshot, verdict):
+        listed = gpus(snapshot, verdict)
+        if is_up:
+            yield Sample("gpuherd_gpus_present", sum(gpu.present for gpu in listed))
+        yield Sample("gpuherd_gpus_healthy", sum(gpu.healthy for gpu in listed))
+        for gpu in listed:
             yield Sample("gpuherd_gpu_healthy", gpu.healthy, (gpu.uuid,))
             if is_up:
                 # A driver that does not answer says nothing of any GPU: neither here nor lost.

@@ -15,6 +15,7 @@ from gpuherd.names import GpuUuid, HoldId, PoolName
 from gpuherd.ray import DrainReason
 from gpuherd.wire.documents import Ack
 from gpuherd_agent.doors import Raylet
+from gpuherd_agent.repair import Attempt
 
 LIFTED_KEPT: Final = 1_024
 """How many lifted ids are remembered, so that a late document cannot bring an ended hold back."""
@@ -77,6 +78,8 @@ class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A reboot is the repair that latched findings ask for: of an earlier boot they no longer count."""
     boards: tuple[Board, ...] = ()
     """The host's GPUs: a lost one goes by its name also after a restart of the agent or a reboot."""
+    attempts: tuple[Attempt, ...] = ()
+    """Repairs that were begun, newest last."""
     accepted: tuple[Board, ...] = ()
     """The boards of the first join, or those that a person accepted last."""
     executed: tuple[str, ...] = ()

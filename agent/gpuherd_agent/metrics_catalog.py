@@ -39,6 +39,8 @@ METRICS: Final = (
     ),
     gauge("gpus_declared", "GPUs that this node is declared to have."),
     gauge("gpus_counted", "GPUs that the driver counts."),
+    gauge("gpus_present", "GPUs that answer; left out while the driver does not answer."),
+    gauge("gpus_healthy", "GPUs that answer and from which no finding keeps work."),
     gauge("gpu_info", "Facts of a GPU; always 1.", _GPU, "index", "model", "pci_bus_id"),
     gauge("gpu_present", "1 when a GPU seen since the start still answers, 0 when it is lost.", _GPU),
     gauge("gpu_healthy", "1 when a GPU answers and no finding keeps work from it, else 0.", _GPU),

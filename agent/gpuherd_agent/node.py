@@ -29,6 +29,7 @@ from gpuherd_agent.exporter import NodeFacts
 from gpuherd_agent.gate import Gate
 from gpuherd_agent.herald import Herald, Sources
 from gpuherd_agent.memory import NodeMemory
+from gpuherd_agent.repair import Step
 from gpuherd_agent.sensing import Left, Pace, Sensing
 from gpuherd_agent.station import Rules
 from gpuherd_agent.steward import Doors, Steward
@@ -57,6 +58,8 @@ class Outside:
     smoke: SmokeDoor | None = None
     hooks: HooksDoor | None = None
     checks: ChecksDoor | None = None
+    dcgm_compat: bool = False
+    repairs: frozenset[Step] = frozenset()
     state_dir: Path | None = None
     """Where verbs put files for people; None = nowhere."""
 
@@ -123,6 +126,7 @@ class Node:
             rng=self._outside.rng,
             tell=self._tell,
             state_dir=self._outside.state_dir,
+            repairs=self._outside.repairs,
         )
         self._errands = Errands(bus=bus, desk=desk, verbs=VERBS)
         return self._herald
@@ -185,6 +189,7 @@ class Node:
             ticks_total=self.sensing.ticks_total,
             tick_late_total=self.sensing.late_total,
             sample_age_s=self.sensing.sample_age_s(),
+            dcgm_compat=self._outside.dcgm_compat,
             messages_dropped_by_reason=dict(self._dropped()),
             desired_refused_by_reason=dict(herald.desired_refused) if herald else {},
         )

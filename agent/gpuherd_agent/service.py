@@ -25,6 +25,7 @@ from gpuherd_agent.doors import Identity
 from gpuherd_agent.herald import Herald, NameTaken
 from gpuherd_agent.http_api import new_agent_app, why_not_ready
 from gpuherd_agent.node import Node, Outside
+from gpuherd_agent.repair import Step
 from gpuherd_agent.sensing import Pace
 from gpuherd_agent.sensors.backend import BackendUnknown
 from gpuherd_agent.sensors.host import HostSensor
@@ -127,6 +128,8 @@ async def _outside(
             checks=SiteChecks(settings.checks, clock, _site_environment(settings))
             if settings.checks.folder
             else None,
+            dcgm_compat=settings.http.dcgm_compat,
+            repairs=frozenset(step for step in Step if getattr(settings.repair, step.value, False)),
             state_dir=Path(settings.state_dir),
         )
     finally:

@@ -110,3 +110,23 @@ def test_verify_tells_every_check_and_accept_takes_the_boards_that_are_there_now
 def _reason(fleet: Fleet, name: NodeName) -> str:
     state = fleet.state(name)
     return state.reason if state else ""
+
+
+def test_a_repair_is_planned_for_the_worst_finding_and_names_every_guard() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        fleet, name = await _begin(loop)
+        state, result = await _told(fleet, name, verb="repair", dry_run="yes")
+        assert (state, result) == (
+            OperationState.FAILED,
+            "refused: nothing is found that a repair could mend",
+        )
+        fleet.hosts[name].gpus.lose_all()
+        await fleet.until_phase(name, Phase.OUTSIDE, within_s=300)
+        assert "nothing carries repairs out" in (await _told(fleet, name, verb="repair"))[1]
+        state, result = await _told(fleet, name, verb="repair", dry_run="yes")
+        assert (state, result) == (
+            OperationState.DONE,
+            "reboot of the node for gpu_lost: it would not be done",
+        )
+
+    run(main, until_s=3_600)

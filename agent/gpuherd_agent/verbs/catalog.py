@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpuherd_agent.verbs import accept, ack, evidence, verify
+from gpuherd_agent.verbs import accept, ack, evidence, repair, verify
 from gpuherd_agent.verbs.verb import Verb
 
-VERBS: Final[tuple[Verb, ...]] = (ack.VERB, accept.VERB, verify.VERB, evidence.VERB)
+VERBS: Final[tuple[Verb, ...]] = (ack.VERB, accept.VERB, verify.VERB, evidence.VERB, repair.VERB)

@@ -8,6 +8,7 @@ from pathlib import Path
 from gpuherd.shell.clock import Clock
 from gpuherd.wire.documents import Command
 from gpuherd_agent.doors import Identity
+from gpuherd_agent.repair import Step
 from gpuherd_agent.sensing import Sensing
 from gpuherd_agent.steward import Steward
 
@@ -24,6 +25,8 @@ class Desk:
     tell: Callable[[str, str], None]
     """(kind, reason) of what happened, for log and event topic."""
     state_dir: Path | None = None
+    repairs: frozenset[Step] = frozenset()
+    """What a machine may do about this host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
