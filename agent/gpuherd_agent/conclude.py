@@ -12,6 +12,7 @@ from gpuherd_agent.acts import Drained, Looked, Outcome, Released, Started, Star
 from gpuherd_agent.membership import Event
 from gpuherd_agent.memory import DrainRecord, NodeMemory
 from gpuherd_agent.policy import move
+from gpuherd_agent.refusals import HEAD_FAULTS
 from gpuherd_agent.station import Facts, Station, Step
 
 RETRY_DRAIN_S: Final = 2.0
@@ -49,6 +50,8 @@ def _verified(outcome: Verified, station: Station, memory: NodeMemory, facts: Fa
         return Step(station=moved, memory=memory, news=(*news, ("join.started", moved.reason), *warned))
     codes = tuple(dict.fromkeys(str(check.code) for check in outcome.preflight.refusals))
     refused = replace(move(station, Event.REFUSED, facts, ""), obstacles=codes)
+    if HEAD_FAULTS & set(codes):
+        refused = replace(refused, head_turn=station.head_turn + 1)
     return _failed(refused, memory, facts, outcome.preflight.reason, "join.refused")
 
 

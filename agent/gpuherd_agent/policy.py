@@ -104,7 +104,7 @@ def _outside(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -
     if facts.now < station.not_before:
         return Step(station=station, memory=memory)
     moved = move(station, Event.ADMITTED, facts, "checking before the join")
-    return _act(moved, memory, Verify(head=head(memory, rules)))
+    return _act(moved, memory, Verify(head=head(memory, rules, station.head_turn)))
 
 
 def _adopt(station: Station, memory: NodeMemory, facts: Facts, raylet: Raylet) -> Step:
@@ -134,15 +134,15 @@ def _why_not_serving(memory: NodeMemory, facts: Facts, rules: Rules) -> str:
 def _verifying(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Step:
     """Only reached without an act under way when an answer was lost: check again."""
     del facts
-    return _act(station, memory, Verify(head=head(memory, rules)))
+    return _act(station, memory, Verify(head=head(memory, rules, station.head_turn)))
 
 
-def start(memory: NodeMemory, facts: Facts, rules: Rules) -> Start:
+def start(memory: NodeMemory, facts: Facts, rules: Rules, turn: int = 0) -> Start:
     """Return the act that starts a raylet with the GPUs that are present and meant to serve."""
     chosen = memory.orders.gpus if memory.orders is not None else None
     gpus = facts.healthy if chosen is None else tuple(g for g in facts.healthy if g in chosen)
     order = JoinOrder(
-        head=head(memory, rules),
+        head=head(memory, rules, turn),
         node=rules.node,
         gpus=gpus,
         node_id=facts.fresh_id,
@@ -160,7 +160,7 @@ def _joining(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -
         why_not = _why_not_serving(memory, facts, rules)
         if why_not:
             return Step(station=move(station, Event.START_FAILED, facts, why_not), memory=memory)
-        return _act(station, memory, start(memory, facts, rules))
+        return _act(station, memory, start(memory, facts, rules, station.head_turn))
     if not facts.raylet_alive:
         return _lost(station, memory, facts, Event.RAYLET_GONE, "the raylet ended before it was a member")
     if facts.now - station.since > rules.join_timeout_s:
@@ -360,10 +360,10 @@ def move(station: Station, event: Event, facts: Facts, reason: str) -> Station:
     )
 
 
-def head(memory: NodeMemory, rules: Rules) -> str:
-    """Return the address of the head that the node is to join."""
+def head(memory: NodeMemory, rules: Rules, turn: int = 0) -> str:
+    """Return the address of the head that the node is to join; ``turn`` counts those that did not answer."""
     given: Sequence[str] = memory.orders.head if memory.orders and memory.orders.head else rules.heads
-    return given[0]
+    return given[turn % len(given)]
 
 
 def _pool(memory: NodeMemory, rules: Rules) -> PoolName:

@@ -1,6 +1,7 @@
 """Why a join did not end with a member: one closed list for checks before it and for the start itself."""
 
 import enum
+from typing import Final
 
 
 class JoinRefusal(enum.StrEnum):
@@ -30,3 +31,15 @@ class JoinRefusal(enum.StrEnum):
     START_FAILED = "start_failed"
     NOT_ALIVE = "not_alive"
     RAYLET_GONE = "raylet_gone"
+
+
+HEAD_FAULTS: Final = frozenset(
+    {
+        JoinRefusal.HEAD_UNRESOLVED,
+        JoinRefusal.HEAD_REFUSED,
+        JoinRefusal.HEAD_SILENT,
+        JoinRefusal.HEAD_FOREIGN,
+        JoinRefusal.HEAD_UNREACHABLE,
+    }
+)
+"""With these another address of the list may do."""

@@ -49,7 +49,8 @@ class HeadSettings:
     """``[head]``."""
 
     addresses: tuple[str, ...] = ()
-    """``host:port`` of Ray's head, used until a desired document names others."""
+    """``host:port`` of Ray's head, used until a desired document names others. Of several the next one is
+    tried when one does not answer: names for one head, never two heads at once."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield every address that is no host:port."""

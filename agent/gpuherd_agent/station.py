@@ -73,6 +73,8 @@ class Station:
     suspicions: int = 0
     wants_drain: str = ""
     overdue: bool = False
+    head_turn: int = 0
+    """How many times the next head of the list was taken because one did not answer."""
     obstacles: tuple[str, ...] = ()
     """Reason codes of what keeps the node out, or took it out; empty while nothing does."""
     is_lost: bool = False

@@ -251,7 +251,9 @@ class Steward:
 
     async def check(self, *, is_quiet: bool = False) -> Preflight:
         """Return every check of a join; ``is_quiet`` = no GPU is put to work and no hook is run."""
-        return await self._check(policy.head(self.memory, self._rules), is_quiet=is_quiet)
+        return await self._check(
+            policy.head(self.memory, self._rules, self.station.head_turn), is_quiet=is_quiet
+        )
 
     async def _verify(self, act: Verify) -> Verified:
         return Verified(preflight=await self._check(act.head))

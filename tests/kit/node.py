@@ -113,13 +113,14 @@ class Crank:
         )
     )
     news: list[tuple[str, str]] = field(default_factory=list)
+    rules: Rules = RULES
     _ids: int = 0
 
     def turn(self, **facts: object) -> Act | None:
         """Make one step with these facts changed, and return the act it asks for."""
         self._ids += 1
         self.facts = replace(self.facts, fresh_id=RayNodeId(f"{self._ids:056x}"), **facts)  # type: ignore[arg-type]  # names are checked by replace
-        made = policy.step(self.station, self.memory, self.facts, RULES)
+        made = policy.step(self.station, self.memory, self.facts, self.rules)
         self.station, self.memory = made.station, made.memory
         self.news.extend(made.news)
         return made.act

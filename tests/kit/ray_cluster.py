@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from gpuherd.errors import HeadUnreachable
 from gpuherd.names import ClusterName, GpuUuid, NodeName, PoolName, RayNodeId
 from gpuherd.ray import RayNode
@@ -51,15 +53,39 @@ class RayCluster:
     stage: Stage
     crew: Crew
     tasks: int = 0
+    keeps_state: bool = False
     names: list[str] = field(default_factory=list)
 
     @classmethod
-    def make(cls) -> "RayCluster":
-        """Return a cluster whose head is being started."""
+    def make(cls, *, keeps_state: bool = False) -> "RayCluster":
+        """Return a cluster whose head is being started.
+
+        ``keeps_state`` = it has its state on disk and can be killed and started again, which takes root.
+        """
         stage = set_up()
-        cluster = cls(stage=stage, crew=Crew(stage.folder))
-        cluster.crew.start("head", head_command(stage), {**stage.environment(), **HEALTH_CHECK})
+        cluster = cls(stage=stage, crew=Crew(stage.folder), keeps_state=keeps_state)
+        cluster.start_head()
         return cluster
+
+    def start_head(self) -> None:
+        """Start the head, in a process namespace of its own if it is to be started again.
+
+        Beside a raylet that names its address Ray 2.60 refuses to start a head.
+        """
+        alone = ["unshare", "--fork", "--pid", "--mount-proc", "--kill-child"] if self.keeps_state else []
+        disk = {"RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": str(self.stage.folder / "gcs")}
+        (self.stage.folder / "h" / "ray_current_cluster").unlink(missing_ok=True)
+        self.crew.start(
+            "head",
+            [*alone, *head_command(self.stage)],
+            {**self.stage.environment(), **HEALTH_CHECK, **(disk if self.keeps_state else {})},
+        )
+
+    def kill_head(self) -> None:
+        """End the head and all that it started, as a power cut would: its namespace ends with its first."""
+        children = psutil.Process(self.crew.pid("head")).children(recursive=True)
+        self.crew.kill("head")
+        psutil.wait_procs(children, timeout=10.0)
 
     def close(self) -> None:
         """End everything; fails when something would not end."""

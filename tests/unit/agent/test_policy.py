@@ -4,7 +4,19 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from tests.kit.node import GPUS, HEALTHY, RAYLET, Crank, desired, hold, ordered, ray_node, serving, sick
+from tests.kit.node import (
+    GPUS,
+    HEALTHY,
+    RAYLET,
+    RULES,
+    Crank,
+    desired,
+    hold,
+    ordered,
+    ray_node,
+    serving,
+    sick,
+)
 
 from gpuherd.health import Action, Severity, Verdict
 from gpuherd.holds import HoldKind, OnDeadline
@@ -350,3 +362,15 @@ def test_while_health_is_unknown_no_hold_is_lifted() -> None:
     again = node.restarted()
     again.settle(verdict=Verdict(severity=Severity.UNKNOWN))
     assert [h.owner for h in again.memory.holds] == ["health"]
+
+
+def test_the_next_head_of_the_list_is_tried_when_one_does_not_answer() -> None:
+    node = Crank(memory=ordered(NodeMemory(), desired(1)), rules=replace(RULES, heads=("a:1", "b:2")))
+    seen = []
+    for code in ("head_refused", "head_silent", "gpu_count", "head_unresolved"):
+        act = node.after(600.0)
+        assert isinstance(act, Verify)
+        seen.append(act.head)
+        node.came_to(Verified(preflight=Preflight(checks=(Check(code=code, passed=False, what="no"),))))
+        assert node.station.obstacles == (code,)
+    assert seen == ["a:1", "b:2", "a:1", "a:1"]
