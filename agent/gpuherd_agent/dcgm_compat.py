@@ -82,6 +82,23 @@ SERIES: Final[tuple[Series, ...]] = (
         lambda g: g.ecc_uncorrected_aggregate_total,
         Kind.COUNTER,
     ),
+    _series(
+        "UNCORRECTABLE_REMAPPED_ROWS",
+        "Number of remapped rows for uncorrectable errors.",
+        lambda g: g.rows_remapped_uncorrected_total,
+        Kind.COUNTER,
+    ),
+    _series(
+        "CORRECTABLE_REMAPPED_ROWS",
+        "Number of remapped rows for correctable errors.",
+        lambda g: g.rows_remapped_corrected_total,
+        Kind.COUNTER,
+    ),
+    _series(
+        "ROW_REMAP_FAILURE",
+        "Whether remapping of rows has failed.",
+        lambda g: None if g.is_row_remap_failed is None else float(g.is_row_remap_failed),
+    ),
 )
 """In the order of the page."""
 

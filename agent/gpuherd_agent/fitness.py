@@ -27,6 +27,9 @@ def checks(snapshot: Snapshot, good: Sequence[GpuUuid], memory: NodeMemory) -> I
     for gpu in read:
         yield from _ecc(gpu, memory.accepted)
         yield from _temperature(gpu)
+        yield from _rows(gpu)
+        yield from _link(gpu)
+        yield from _persistence(gpu)
     if snapshot.host is not None and read:
         yield from _host(snapshot.host, read)
 
@@ -90,6 +93,46 @@ def _temperature(gpu: GpuReading) -> Iterator[Check]:
         passed=not hot,
         what=f"GPU {gpu.gpu} is at {gpu.core_celsius:.0f} °C, it slows down at {gpu.slowdown_celsius:.0f} °C",
         mend="look at fans, air and neighbours; it joins once it has cooled" if hot else "",
+    )
+
+
+def _rows(gpu: GpuReading) -> Iterator[Check]:
+    if gpu.is_row_remap_failed is None:
+        return
+    failed, pending = gpu.is_row_remap_failed, bool(gpu.is_row_remap_pending)
+    said = "has used up its spare rows" if failed else "waits for a row to be remapped"
+    mend = "have the board replaced" if failed else "reset the GPU: that remaps the row"
+    bad = failed or pending
+    yield Check(
+        code="row_remap",
+        passed=not bad,
+        what=f"the memory of GPU {gpu.gpu} {said if bad else 'has no row to remap'}",
+        mend=mend if bad else "",
+    )
+
+
+def _link(gpu: GpuReading) -> Iterator[Check]:
+    if gpu.link_width is None or gpu.link_width_max is None:
+        return
+    narrow = gpu.link_width < gpu.link_width_max
+    yield Check(
+        code="link_width",
+        passed=not narrow,
+        what=f"GPU {gpu.gpu} uses {gpu.link_width} of {gpu.link_width_max} PCIe lanes",
+        mend="power the host off and seat the board and its riser anew" if narrow else "",
+    )
+
+
+def _persistence(gpu: GpuReading) -> Iterator[Check]:
+    """A warning: without it each first call wakes the GPU, which takes seconds."""
+    if gpu.is_persistent is None:
+        return
+    yield Check(
+        code="persistence",
+        passed=gpu.is_persistent,
+        what=f"persistence mode of GPU {gpu.gpu} is {'on' if gpu.is_persistent else 'off'}",
+        mend="" if gpu.is_persistent else "start nvidia-persistenced",
+        is_warning=True,
     )
 
 

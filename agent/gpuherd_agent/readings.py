@@ -61,6 +61,18 @@ class GpuReading:
     power_watts: float | None = None
     recovery_action: int | None = None
     """Field 230: 0 none, 1 reset GPU, 2 reboot, 3 drain peers, 4 drain and reset."""
+    is_persistent: bool | None = None
+    """Whether the driver keeps the GPU initialised without a client."""
+    link_width: int | None = None
+    """PCIe lanes in use now."""
+    link_width_max: int | None = None
+    """PCIe lanes that board and slot can use."""
+    rows_remapped_corrected_total: int | None = None
+    rows_remapped_uncorrected_total: int | None = None
+    is_row_remap_pending: bool | None = None
+    """A row will be remapped at the next reset of the GPU."""
+    is_row_remap_failed: bool | None = None
+    """A row could not be remapped: the spare ones are used up."""
     pids: tuple[int, ...] | None = None
     errors: Mapping[str, int] = field(default_factory=dict)
 

@@ -28,6 +28,7 @@ _NOT_OFFERED: Final = frozenset(
 _GONE: Final = frozenset({NvmlCode.GPU_IS_LOST, NvmlCode.RESET_REQUIRED})
 """After one of these each further call gives the same answer, and may be slow in giving it."""
 
+SLOW_EVERY: Final = 10
 _SENSOR_CORE: Final = 0
 _SHUTDOWN, _SLOWDOWN, _MEMORY_MAX = 0, 1, 2
 """nvmlTemperatureThresholds_t."""
@@ -76,10 +77,23 @@ class _Fixed:
 
     pci_bus_id: str
     model: str
+    serial: str
+    vbios: str
+    link_width_max: int | None
     slowdown_celsius: float | None
     shutdown_celsius: float | None
     memory_max_celsius: float | None
     slowdown_offset_celsius: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slow:
+    """What changes rarely: read in every SLOW_EVERY-th cycle."""
+
+    is_persistent: bool | None
+    link_width: int | None
+    rows: tuple[int, int, bool, bool] | None
+    """Rows remapped for corrected and uncorrected errors; whether one is pending; whether one failed."""
 
 
 class NvmlBackend:
@@ -88,6 +102,8 @@ class NvmlBackend:
     def __init__(self, library: object = None) -> None:
         self._library = library
         self._fixed: dict[GpuUuid, _Fixed] = {}
+        self._slow: dict[GpuUuid, _Slow] = {}
+        self._cycles = 0
         self._driver = ""
 
     def open(self) -> None:
@@ -106,6 +122,9 @@ class NvmlBackend:
             counted = int(pynvml.nvmlDeviceGetCount())
         except pynvml.NVMLError as error:
             raise BackendFailed(int(error.value)) from error
+        if self._cycles % SLOW_EVERY == 0:
+            self._slow.clear()
+        self._cycles += 1
         gpus: list[GpuReading] = []
         lost: list[LostHandle] = []
         for index in range(counted):
@@ -132,6 +151,9 @@ class NvmlBackend:
             fixed = _read_fixed(calls, handle)
             if not calls.errors:
                 self._fixed[gpu] = fixed
+        slow = self._slow.get(gpu)
+        if slow is None:
+            slow = self._slow[gpu] = _read_slow(calls, handle)
         core = calls.value("core_celsius", lambda: _core_celsius(handle))
         total, used, reserved = calls.value("memory", lambda: _memory(handle)) or (None, None, None)
         utilisation = calls.value(
@@ -139,7 +161,6 @@ class NvmlBackend:
         )
         milliwatts = calls.value("power_watts", lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
         margin = calls.value("margin_celsius", lambda: pynvml.nvmlDeviceGetMarginTemperature(handle))
-        offset = fixed.slowdown_offset_celsius
         action = calls.value("recovery_action", lambda: _field(handle, _FIELD_RECOVERY_ACTION))
         return GpuReading(
             gpu=gpu,
@@ -151,7 +172,7 @@ class NvmlBackend:
             slowdown_celsius=fixed.slowdown_celsius,
             shutdown_celsius=fixed.shutdown_celsius,
             memory_max_celsius=fixed.memory_max_celsius,
-            margin_celsius=None if margin is None or offset is None else float(margin) - offset,
+            margin_celsius=_above(margin, fixed.slowdown_offset_celsius),
             used_bytes=used,
             total_bytes=total,
             reserved_bytes=reserved,
@@ -161,9 +182,34 @@ class NvmlBackend:
             utilisation_ratio=None if utilisation is None else int(utilisation) / 100,
             power_watts=None if milliwatts is None else int(milliwatts) / 1000,
             recovery_action=None if action is None else int(action),
+            serial=fixed.serial,
+            vbios=fixed.vbios,
+            is_persistent=slow.is_persistent,
+            link_width=slow.link_width,
+            link_width_max=fixed.link_width_max,
+            rows_remapped_corrected_total=slow.rows[0] if slow.rows else None,
+            rows_remapped_uncorrected_total=slow.rows[1] if slow.rows else None,
+            is_row_remap_pending=slow.rows[2] if slow.rows else None,
+            is_row_remap_failed=slow.rows[3] if slow.rows else None,
             pids=calls.value("pids", lambda: _pids(handle)),
             errors=calls.errors,
         )
+
+
+def _above(margin: float | None, offset: float | None) -> float | None:
+    """Return degrees left before the GPU slows down, from NVML's margin and the offset of its T.Limit."""
+    return None if margin is None or offset is None else float(margin) - offset
+
+
+def _read_slow(calls: _Calls, handle: Handle) -> _Slow:
+    mode = calls.value("persistence", lambda: pynvml.nvmlDeviceGetPersistenceMode(handle))
+    width = calls.value("link_width", lambda: int(pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)))
+    rows = calls.value("row_remap", lambda: pynvml.nvmlDeviceGetRemappedRows(handle))
+    return _Slow(
+        is_persistent=None if mode is None else bool(mode),
+        link_width=width,
+        rows=None if rows is None else (int(rows[0]), int(rows[1]), bool(rows[2]), bool(rows[3])),
+    )
 
 
 def _read_fixed(calls: _Calls, handle: Handle) -> _Fixed:
@@ -171,6 +217,11 @@ def _read_fixed(calls: _Calls, handle: Handle) -> _Fixed:
     return _Fixed(
         pci_bus_id=_text(bus),
         model=_text(calls.value("model", lambda: pynvml.nvmlDeviceGetName(handle))),
+        serial=_text(calls.value("serial", lambda: pynvml.nvmlDeviceGetSerial(handle))),
+        vbios=_text(calls.value("vbios", lambda: pynvml.nvmlDeviceGetVbiosVersion(handle))),
+        link_width_max=calls.value(
+            "link_width_max", lambda: int(pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
+        ),
         slowdown_celsius=calls.value("slowdown_celsius", lambda: _threshold(handle, _SLOWDOWN)),
         shutdown_celsius=calls.value("shutdown_celsius", lambda: _threshold(handle, _SHUTDOWN)),
         memory_max_celsius=calls.value("memory_max_celsius", lambda: _threshold(handle, _MEMORY_MAX)),

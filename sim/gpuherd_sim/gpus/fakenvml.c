@@ -330,6 +330,54 @@ int nvmlDeviceGetName(handle_t gpu, char *out, unsigned length)
     return copy(out, length, text);
 }
 
+int nvmlDeviceGetSerial(handle_t gpu, char *out, unsigned length)
+{
+    char text[TEXT] = "";
+    GATE(gpu->number);
+    gpu_text(gpu->number, "serial", text);
+    return copy(out, length, text);
+}
+
+int nvmlDeviceGetVbiosVersion(handle_t gpu, char *out, unsigned length)
+{
+    char text[TEXT] = "";
+    GATE(gpu->number);
+    gpu_text(gpu->number, "vbios", text);
+    return copy(out, length, text);
+}
+
+int nvmlDeviceGetPersistenceMode(handle_t gpu, unsigned *mode)
+{
+    GATE(gpu->number);
+    *mode = (unsigned)gpu_number(gpu->number, "persistence");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCurrPcieLinkWidth(handle_t gpu, unsigned *width)
+{
+    GATE(gpu->number);
+    *width = (unsigned)gpu_number(gpu->number, "link_width");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMaxPcieLinkWidth(handle_t gpu, unsigned *width)
+{
+    GATE(gpu->number);
+    *width = (unsigned)gpu_number(gpu->number, "link_width_max");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetRemappedRows(handle_t gpu, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
+                              unsigned *failed)
+{
+    GATE(gpu->number);
+    *corrected = (unsigned)gpu_number(gpu->number, "rows_remapped_corrected");
+    *uncorrected = (unsigned)gpu_number(gpu->number, "rows_remapped_uncorrected");
+    *pending = (unsigned)gpu_number(gpu->number, "row_remap_pending");
+    *failed = (unsigned)gpu_number(gpu->number, "row_remap_failed");
+    return SUCCESS;
+}
+
 int nvmlDeviceGetMinorNumber(handle_t gpu, unsigned *minor)
 {
     GATE(gpu->number);

@@ -59,10 +59,19 @@ DEFAULTS: Final[Mapping[str, Value]] = {
     "all.utilisation_percent": 0,
     "all.power_watts": 75,
     "all.recovery_action": 0,
+    "all.serial": "1650300000000",
+    "all.vbios": "96.00.D0.00.02",
+    "all.persistence": 1,
+    "all.link_width": 16,
+    "all.link_width_max": 16,
+    "all.rows_remapped_corrected": 0,
+    "all.rows_remapped_uncorrected": 0,
+    "all.row_remap_pending": 0,
+    "all.row_remap_failed": 0,
 }
 """A healthy idle H200 host. ``margin_celsius`` and its offset are NVML's own (T.Limit, field 194)."""
 
-_TEXTS: Final = frozenset({"driver", "model", "uuid", "pci_bus_id"})
+_TEXTS: Final = frozenset({"driver", "model", "uuid", "pci_bus_id", "serial", "vbios"})
 _VALUES: Final = (
     *(key.removeprefix("all.") for key in DEFAULTS if key.startswith("all.")),
     "uuid",

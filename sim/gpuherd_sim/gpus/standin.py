@@ -239,6 +239,15 @@ def _power(library: ScenarioLibrary, gpu: int, out: Pointer) -> int:
     return _SUCCESS
 
 
+def _whole_of(*names: str) -> Callable[..., int]:
+    def body(library: ScenarioLibrary, gpu: int, *out: Pointer) -> int:
+        for name, place in zip(names, out, strict=True):
+            place._obj.value = int(library.number(gpu, name))  # noqa: SLF001
+        return _SUCCESS
+
+    return body
+
+
 def _fields(library: ScenarioLibrary, gpu: int, count: Pointer, out: Pointer) -> int:
     for field in out._obj[: count.value]:  # noqa: SLF001
         field.nvmlReturn = int(library.number(gpu, f"field.{field.fieldId}.error"))
@@ -280,6 +289,14 @@ _HOST_CALLS: Final[dict[str, Callable[..., int]]] = {
 _GPU_CALLS: Final[dict[str, Callable[..., int]]] = {
     "nvmlDeviceGetUUID": _text_of("uuid"),
     "nvmlDeviceGetName": _text_of("model"),
+    "nvmlDeviceGetSerial": _text_of("serial"),
+    "nvmlDeviceGetVbiosVersion": _text_of("vbios"),
+    "nvmlDeviceGetPersistenceMode": _whole_of("persistence"),
+    "nvmlDeviceGetCurrPcieLinkWidth": _whole_of("link_width"),
+    "nvmlDeviceGetMaxPcieLinkWidth": _whole_of("link_width_max"),
+    "nvmlDeviceGetRemappedRows": _whole_of(
+        "rows_remapped_corrected", "rows_remapped_uncorrected", "row_remap_pending", "row_remap_failed"
+    ),
     "nvmlDeviceGetPciInfo_v3": _pci_info,
     "nvmlDeviceGetTemperatureV": _temperature_v,
     "nvmlDeviceGetTemperature": _temperature,

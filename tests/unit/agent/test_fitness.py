@@ -47,6 +47,11 @@ def one(index: int = 0, **changed: object) -> GpuReading:
         "serial": f"S{index}",
         "vbios": "96.00",
         "ecc_uncorrected_aggregate_total": 2,
+        "is_persistent": True,
+        "link_width": 16,
+        "link_width_max": 16,
+        "is_row_remap_pending": False,
+        "is_row_remap_failed": False,
     }
     return gpu(index, **{**fields, **changed})
 
@@ -59,6 +64,9 @@ def test_a_host_as_it_was_accepted_passes_without_a_warning() -> None:
         "gpu_identity",
         "ecc_baseline",
         "temperature",
+        "row_remap",
+        "link_width",
+        "persistence",
         "cores_per_gpu",
         "memory_for_gpus",
     }
@@ -69,6 +77,9 @@ SERIAL = seen(one(0, serial="S7"))
 VBIOS = seen(one(0, vbios="97.00"))
 ERRORS = seen(one(0, ecc_uncorrected_aggregate_total=5))
 HOT = seen(one(0, core_celsius=89.0))
+PENDING = seen(one(0, is_row_remap_pending=True))
+FAILED = seen(one(0, is_row_remap_failed=True))
+NARROW = seen(one(0, link_width=8))
 MISMATCH = look(failed(ProbeOutcome.NO_DRIVER, code=18))
 
 
@@ -86,6 +97,9 @@ MISMATCH = look(failed(ProbeOutcome.NO_DRIVER, code=18))
         ),
         pytest.param(ERRORS, "ecc_baseline", "3 uncorrected", "reset the GPU", id="memory errors"),
         pytest.param(HOT, "temperature", "at 89 °C", "fans", id="hot"),
+        pytest.param(PENDING, "row_remap", "waits for a row", "reset the GPU", id="remap pending"),
+        pytest.param(FAILED, "row_remap", "used up its spare rows", "replaced", id="remap failed"),
+        pytest.param(NARROW, "link_width", "8 of 16 PCIe lanes", "seat the board", id="a narrow link"),
         pytest.param(MISMATCH, "driver_library_match", "different versions", "reboot", id="mismatch"),
     ],
 )
@@ -123,6 +137,12 @@ def test_too_few_cores_or_too_little_memory_is_a_warning_and_stands_in_nobodys_w
     assert report.passed
     assert [c.code for c in report.warnings] == [code]
     assert report.reason == ""
+
+
+def test_without_persistence_mode_there_is_a_warning() -> None:
+    report = Preflight(checks=tuple(judged(seen(one(0, is_persistent=False)), board(0)).values()))
+    assert report.passed
+    assert [c.mend for c in report.warnings] == ["start nvidia-persistenced"]
 
 
 @pytest.mark.parametrize("outcome", list(SmokeOutcome))
