@@ -63,7 +63,7 @@ def best_s(demand: Sequence[Shape], bins: Sequence[Bin]) -> float:
 
 def decision_s(nodes: int, requests: int, kinds: int) -> float:
     """Return the longest of a few decisions over demand that comes, lasts and goes."""
-    rng = random.Random(7)  # noqa: S311 - a reproducible case, nothing secret
+    rng = random.Random(7)
     pool = Pool(name=PoolName("a"), nodes=(f"gpu-[0-{nodes - 1}]",), min=0, gpus_per_node=8)
     limits, memory, longest = Limits(pools=(pool,)), Memory(), 0.0
     views = [_view(name, i, pool) for i, name in enumerate(pool.names)]
@@ -116,7 +116,7 @@ def main() -> int:
     )
     figures = {}
     for name, nodes, requests, kinds, distinct, budget_s in cases:
-        rng = random.Random(7)  # noqa: S311 - a reproducible case, nothing secret
+        rng = random.Random(7)
         took_s = best_s(shapes(kinds, requests, rng), fleet(nodes, rng, distinct=distinct))
         figures[name] = {"took_s": round(took_s, 4), "budget_s": budget_s, "within": took_s <= budget_s}
     for nodes, requests, kinds, budget_s in (

@@ -136,7 +136,8 @@ class Looks:
         member = self._desk.members.get(look.subject)
         if look.is_done or member is None or member.record is None:
             return
-        self._desk.send(member, Ping(look.sequence), is_probe=True)
+        if look.why is not Why.REPROBE:
+            self._desk.send(member, Ping(look.sequence), is_probe=True)
         self._knock(look, now)
 
     def _knock(self, look: Look, now: float) -> None:

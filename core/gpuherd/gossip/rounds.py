@@ -61,6 +61,10 @@ class Rounds:
             return
         if not desk.is_voter or self._rolls.is_minority:
             return
+        # Silence is seldom alone: the next member is looked at now, so that a lost rack is known in seconds.
+        another = self._next()
+        if another is not None:
+            self._looks.begin(another, Why.ROUND, now)
         if look.subject in desk.accusations or desk.docket.is_held(look.subject):
             return
         self._witnesses.inquire(look, kind, now)

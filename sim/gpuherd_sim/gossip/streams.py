@@ -15,8 +15,8 @@ from gpuherd_sim.gossip.schedule import Schedule
 
 _SYN_TRIES_S: Final = (0.0, 1.0, 3.0)
 _DATA_TRIES_S: Final = (0.0, 0.2, 0.6, 1.4, 3.0)
-_PACKETS_ONE_WAY: Final = 3
-"""Of each end besides its data: handshake, acks, close."""
+_SYN_PACKETS, _REQUEST_PACKETS, _ANSWER_PACKETS = 1, 3, 3
+"""A SYN; after its answer an ack, the request, an end; the answer, its ack, an end."""
 
 Receive = Callable[[Node, Callable[[float], Input]], None]
 
@@ -37,7 +37,7 @@ class Streams:
 
     def call(self, node: Node, target: Node | None, output: Call) -> None:
         """Open a stream from ``node`` and let its end be told within its time-out."""
-        self._count(output.payload)
+        self.packets += _SYN_PACKETS
         core, ends_at = node.core, self._schedule.now + output.timeout_s
         is_open = [True]
 
@@ -55,10 +55,11 @@ class Streams:
         if target.state is State.KILLED:
             self._schedule.at(shaken_at, lambda: finish(CallEnd.REFUSED))
             return
+        self._count(output.payload, _REQUEST_PACKETS)
         number = self._request(node, target, output.payload, shaken_at)
 
         def answered(payload: bytes) -> None:
-            self._count(payload)
+            self._count(payload, _ANSWER_PACKETS)
             back_at = self._transfer(target, node, self._schedule.now)
             if back_at is not None:
                 self._schedule.at(back_at, lambda: finish(CallEnd.ANSWERED, payload))
@@ -90,8 +91,8 @@ class Streams:
             self._schedule.at(arrives_at, arrive)
         return number
 
-    def _count(self, payload: bytes) -> None:
-        self.packets += _PACKETS_ONE_WAY
+    def _count(self, payload: bytes, packets: int) -> None:
+        self.packets += packets
         self.bytes += len(payload)
         if self.kept.maxlen:
             self.kept.append(payload)

@@ -1,0 +1,1 @@
+"""Other systems as models, to compare with."""
