@@ -21,7 +21,7 @@ from gpuherd_agent.readings import ProbeOutcome, ProbeReading
 from gpuherd_sim.demo.stage import free_ports
 
 SCRAPES: Final = 1_000
-GPUS: Final = 16
+GPUS: Final = 10
 BUDGET_P99_MS: Final = 10.0
 SERIES_MIN: Final = 480
 

@@ -57,9 +57,25 @@ def _free(gpu: GpuReading) -> float | None:
 
 
 SERIES: Final[tuple[Series, ...]] = (
+    _series("SM_CLOCK", "SM clock frequency (in MHz).", lambda g: _times(g.sm_clock_hertz, 1e-6)),
+    _series("MEM_CLOCK", "Memory clock frequency (in MHz).", lambda g: _times(g.memory_clock_hertz, 1e-6)),
     _series("GPU_TEMP", "GPU temperature (in C).", lambda g: g.core_celsius),
     _series("MEMORY_TEMP", "Memory temperature (in C).", lambda g: g.memory_celsius),
     _series("POWER_USAGE", "Power draw (in W).", lambda g: g.power_watts),
+    _series(
+        "TOTAL_ENERGY_CONSUMPTION",
+        "Total energy consumption since boot (in mJ).",
+        lambda g: _times(g.energy_joules_total, 1_000.0),
+        Kind.COUNTER,
+    ),
+    _series(
+        "PCIE_REPLAY_COUNTER", "Total number of PCIe retries.", lambda g: g.pcie_replays_total, Kind.COUNTER
+    ),
+    _series(
+        "MEM_COPY_UTIL", "Memory utilization (in %).", lambda g: _times(g.memory_utilisation_ratio, 100.0)
+    ),
+    _series("ENC_UTIL", "Encoder utilization (in %).", lambda g: _times(g.encoder_utilisation_ratio, 100.0)),
+    _series("DEC_UTIL", "Decoder utilization (in %).", lambda g: _times(g.decoder_utilisation_ratio, 100.0)),
     _series("GPU_UTIL", "GPU utilization (in %).", lambda g: _times(g.utilisation_ratio, 100.0)),
     _series("FB_FREE", "Framebuffer memory free (in MiB).", _free),
     _series("FB_USED", "Framebuffer memory used (in MiB).", lambda g: _mib(g.used_bytes)),

@@ -159,7 +159,15 @@ def _of_gpu(gpu: GpuReading) -> Iterator[Sample]:
         ("ecc_uncorrected_volatile_total", gpu.ecc_uncorrected_volatile_total),
         ("ecc_corrected_volatile_total", gpu.ecc_corrected_volatile_total),
         ("utilisation_ratio", gpu.utilisation_ratio),
+        ("memory_utilisation_ratio", gpu.memory_utilisation_ratio),
+        ("sm_clock_hertz", gpu.sm_clock_hertz),
+        ("memory_clock_hertz", gpu.memory_clock_hertz),
         ("power_watts", gpu.power_watts),
+        ("energy_joules_total", gpu.energy_joules_total),
+        ("pcie_replays_total", gpu.pcie_replays_total),
+        ("pcie_lanes", gpu.link_width),
+        ("row_remap_pending", gpu.is_row_remap_pending),
+        ("row_remap_failed", gpu.is_row_remap_failed),
     ):
         yield from known(f"gpuherd_gpu_{name}", value, labels)
     if gpu.recovery_action is not None:

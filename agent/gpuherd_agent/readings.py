@@ -61,6 +61,15 @@ class GpuReading:
     power_watts: float | None = None
     recovery_action: int | None = None
     """Field 230: 0 none, 1 reset GPU, 2 reboot, 3 drain peers, 4 drain and reset."""
+    memory_utilisation_ratio: float | None = None
+    """Share of the last sample period in which memory was read or written."""
+    encoder_utilisation_ratio: float | None = None
+    decoder_utilisation_ratio: float | None = None
+    sm_clock_hertz: float | None = None
+    memory_clock_hertz: float | None = None
+    energy_joules_total: float | None = None
+    """Since the driver was loaded."""
+    pcie_replays_total: int | None = None
     is_persistent: bool | None = None
     """Whether the driver keeps the GPU initialised without a client."""
     link_width: int | None = None

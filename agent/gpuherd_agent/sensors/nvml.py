@@ -6,7 +6,7 @@ offers and that failed leaves None and its code in ``errors``.
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import pynvml
@@ -156,13 +156,11 @@ class NvmlBackend:
             slow = self._slow[gpu] = _read_slow(calls, handle)
         core = calls.value("core_celsius", lambda: _core_celsius(handle))
         total, used, reserved = calls.value("memory", lambda: _memory(handle)) or (None, None, None)
-        utilisation = calls.value(
-            "utilisation_ratio", lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
-        )
+        rates = calls.value("utilisation_ratio", lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
         milliwatts = calls.value("power_watts", lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
         margin = calls.value("margin_celsius", lambda: pynvml.nvmlDeviceGetMarginTemperature(handle))
         action = calls.value("recovery_action", lambda: _field(handle, _FIELD_RECOVERY_ACTION))
-        return GpuReading(
+        reading = GpuReading(
             gpu=gpu,
             index=index,
             pci_bus_id=fixed.pci_bus_id,
@@ -179,7 +177,8 @@ class NvmlBackend:
             ecc_uncorrected_volatile_total=_ecc(calls, handle, _UNCORRECTED, _VOLATILE),
             ecc_uncorrected_aggregate_total=_ecc(calls, handle, _UNCORRECTED, _AGGREGATE),
             ecc_corrected_volatile_total=_ecc(calls, handle, _CORRECTED, _VOLATILE),
-            utilisation_ratio=None if utilisation is None else int(utilisation) / 100,
+            utilisation_ratio=None if rates is None else int(rates.gpu) / 100,
+            memory_utilisation_ratio=None if rates is None else int(rates.memory) / 100,
             power_watts=None if milliwatts is None else int(milliwatts) / 1000,
             recovery_action=None if action is None else int(action),
             serial=fixed.serial,
@@ -194,11 +193,31 @@ class NvmlBackend:
             pids=calls.value("pids", lambda: _pids(handle)),
             errors=calls.errors,
         )
+        return _with_pace(reading, calls, handle)
 
 
 def _above(margin: float | None, offset: float | None) -> float | None:
     """Return degrees left before the GPU slows down, from NVML's margin and the offset of its T.Limit."""
     return None if margin is None or offset is None else float(margin) - offset
+
+
+def _with_pace(reading: GpuReading, calls: _Calls, handle: Handle) -> GpuReading:
+    """Add how fast the GPU goes and what it has used up; NVML counts MHz, millijoules and percent."""
+    clock, read = pynvml.nvmlDeviceGetClockInfo, calls.value
+    sm = read("sm_clock", lambda: int(clock(handle, pynvml.NVML_CLOCK_SM)))
+    memory = read("memory_clock", lambda: int(clock(handle, pynvml.NVML_CLOCK_MEM)))
+    spent = read("energy", lambda: int(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)))
+    encoder = read("encoder", lambda: int(pynvml.nvmlDeviceGetEncoderUtilization(handle)[0]))
+    decoder = read("decoder", lambda: int(pynvml.nvmlDeviceGetDecoderUtilization(handle)[0]))
+    return replace(
+        reading,
+        sm_clock_hertz=None if sm is None else sm * 1e6,
+        memory_clock_hertz=None if memory is None else memory * 1e6,
+        energy_joules_total=None if spent is None else spent / 1_000,
+        encoder_utilisation_ratio=None if encoder is None else encoder / 100,
+        decoder_utilisation_ratio=None if decoder is None else decoder / 100,
+        pcie_replays_total=read("replays", lambda: int(pynvml.nvmlDeviceGetPcieReplayCounter(handle))),
+    )
 
 
 def _read_slow(calls: _Calls, handle: Handle) -> _Slow:

@@ -378,6 +378,45 @@ int nvmlDeviceGetRemappedRows(handle_t gpu, unsigned *corrected, unsigned *uncor
     return SUCCESS;
 }
 
+int nvmlDeviceGetClockInfo(handle_t gpu, unsigned kind, unsigned *mhz)
+{
+    GATE(gpu->number);
+    if (kind != 1 && kind != 2)
+        return NOT_SUPPORTED;
+    *mhz = (unsigned)gpu_number(gpu->number, kind == 1 ? "sm_clock_mhz" : "memory_clock_mhz");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetTotalEnergyConsumption(handle_t gpu, unsigned long long *millijoules)
+{
+    GATE(gpu->number);
+    *millijoules = (unsigned long long)(gpu_number(gpu->number, "energy_joules") * 1000);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetPcieReplayCounter(handle_t gpu, unsigned *replays)
+{
+    GATE(gpu->number);
+    *replays = (unsigned)gpu_number(gpu->number, "pcie_replays");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetEncoderUtilization(handle_t gpu, unsigned *percent, unsigned *period_us)
+{
+    GATE(gpu->number);
+    *percent = (unsigned)gpu_number(gpu->number, "encoder_percent");
+    *period_us = 167000;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetDecoderUtilization(handle_t gpu, unsigned *percent, unsigned *period_us)
+{
+    GATE(gpu->number);
+    *percent = (unsigned)gpu_number(gpu->number, "decoder_percent");
+    *period_us = 167000;
+    return SUCCESS;
+}
+
 int nvmlDeviceGetMinorNumber(handle_t gpu, unsigned *minor)
 {
     GATE(gpu->number);
@@ -473,7 +512,7 @@ int nvmlDeviceGetUtilizationRates(handle_t gpu, utilisation_t *rates)
 {
     GATE(gpu->number);
     rates->gpu = (unsigned)gpu_number(gpu->number, "utilisation_percent");
-    rates->memory = 0;
+    rates->memory = (unsigned)gpu_number(gpu->number, "memory_utilisation_percent");
     return SUCCESS;
 }
 

@@ -68,6 +68,13 @@ DEFAULTS: Final[Mapping[str, Value]] = {
     "all.rows_remapped_uncorrected": 0,
     "all.row_remap_pending": 0,
     "all.row_remap_failed": 0,
+    "all.sm_clock_mhz": 345,
+    "all.memory_clock_mhz": 3_201,
+    "all.energy_joules": 1_000,
+    "all.pcie_replays": 0,
+    "all.memory_utilisation_percent": 0,
+    "all.encoder_percent": 0,
+    "all.decoder_percent": 0,
 }
 """A healthy idle H200 host. ``margin_celsius`` and its offset are NVML's own (T.Limit, field 194)."""
 

@@ -231,7 +231,30 @@ def _ecc(library: ScenarioLibrary, gpu: int, kind: Pointer, counter: Pointer, ou
 
 def _utilisation(library: ScenarioLibrary, gpu: int, out: Pointer) -> int:
     out._obj.gpu = int(library.number(gpu, "utilisation_percent"))  # noqa: SLF001
+    out._obj.memory = int(library.number(gpu, "memory_utilisation_percent"))  # noqa: SLF001
     return _SUCCESS
+
+
+def _clock(library: ScenarioLibrary, gpu: int, kind: Pointer, out: Pointer) -> int:
+    name = {1: "sm_clock_mhz", 2: "memory_clock_mhz"}.get(kind.value)
+    if name is None:
+        return _NOT_SUPPORTED
+    out._obj.value = int(library.number(gpu, name))  # noqa: SLF001
+    return _SUCCESS
+
+
+def _energy(library: ScenarioLibrary, gpu: int, out: Pointer) -> int:
+    out._obj.value = math.floor(library.number(gpu, "energy_joules") * 1000)  # noqa: SLF001
+    return _SUCCESS
+
+
+def _busy_of(name: str) -> Callable[..., int]:
+    def body(library: ScenarioLibrary, gpu: int, percent: Pointer, period_us: Pointer) -> int:
+        percent._obj.value = int(library.number(gpu, name))  # noqa: SLF001
+        period_us._obj.value = 167_000  # noqa: SLF001
+        return _SUCCESS
+
+    return body
 
 
 def _power(library: ScenarioLibrary, gpu: int, out: Pointer) -> int:
@@ -289,6 +312,11 @@ _HOST_CALLS: Final[dict[str, Callable[..., int]]] = {
 _GPU_CALLS: Final[dict[str, Callable[..., int]]] = {
     "nvmlDeviceGetUUID": _text_of("uuid"),
     "nvmlDeviceGetName": _text_of("model"),
+    "nvmlDeviceGetClockInfo": _clock,
+    "nvmlDeviceGetTotalEnergyConsumption": _energy,
+    "nvmlDeviceGetPcieReplayCounter": _whole_of("pcie_replays"),
+    "nvmlDeviceGetEncoderUtilization": _busy_of("encoder_percent"),
+    "nvmlDeviceGetDecoderUtilization": _busy_of("decoder_percent"),
     "nvmlDeviceGetSerial": _text_of("serial"),
     "nvmlDeviceGetVbiosVersion": _text_of("vbios"),
     "nvmlDeviceGetPersistenceMode": _whole_of("persistence"),
