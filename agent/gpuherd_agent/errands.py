@@ -60,7 +60,12 @@ class Errands:
         )
         if got.dropped:
             self.dropped[got.dropped] += 1
-        if not desk.steward.remember(got.memory) or got.ack is None:
+        if not desk.steward.remember(got.memory):
+            if got.accepted is not None:
+                why = "the node's store took no record of it; free or mend the disk of state_dir"
+                self._tell(answer(got.accepted, "refused", why))
+            return
+        if got.ack is None:
             return
         if got.accepted is None:
             self._tell(got.ack)

@@ -3,11 +3,11 @@
 Who the head is and what it runs is judged in ``admission``; findings over time in the rules.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from gpuherd.names import GpuUuid
-from gpuherd.preflight import Check
+from gpuherd.preflight import Check, Preflight
 from gpuherd_agent.doors import HookEnded, Smoked, SmokeOutcome
 from gpuherd_agent.memory import Board, NodeMemory
 from gpuherd_agent.readings import GpuReading, HostReading, NvmlCode, Snapshot
@@ -25,13 +25,30 @@ def checks(snapshot: Snapshot, good: Sequence[GpuUuid], memory: NodeMemory) -> I
     read = [g for g in probe.gpus if g.gpu in good] if probe else []
     yield from _identity(read, memory.accepted)
     for gpu in read:
-        yield from _ecc(gpu, memory.accepted)
-        yield from _temperature(gpu)
-        yield from _rows(gpu)
-        yield from _link(gpu)
-        yield from _persistence(gpu)
+        yield from _of_gpu(gpu, memory)
     if snapshot.host is not None and read:
         yield from _host(snapshot.host, read)
+
+
+def _of_gpu(gpu: GpuReading, memory: NodeMemory) -> Iterator[Check]:
+    yield from _ecc(gpu, memory.accepted)
+    yield from _temperature(gpu)
+    yield from _rows(gpu)
+    yield from _link(gpu)
+    yield from _persistence(gpu)
+
+
+def unfit(
+    snapshot: Snapshot, gpus: Collection[GpuUuid], memory: NodeMemory
+) -> dict[GpuUuid, tuple[Check, ...]]:
+    """Return those of these GPUs that would not pass a join, with what refuses them."""
+    read = [g for g in snapshot.probe.gpus if g.gpu in gpus] if snapshot.probe else []
+    found: dict[GpuUuid, tuple[Check, ...]] = {}
+    for gpu in read:
+        made = (*_identity([gpu], memory.accepted), *_of_gpu(gpu, memory))
+        if refusals := Preflight(checks=made).refusals:
+            found[gpu.gpu] = refusals
+    return found
 
 
 def _driver(code: int) -> Check:

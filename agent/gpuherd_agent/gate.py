@@ -3,11 +3,13 @@
 A shell: what passes is decided in ``admission`` and ``fitness``.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gpuherd.errors import HeadUnreachable
 from gpuherd.health import Verdict
+from gpuherd.names import GpuUuid
 from gpuherd.preflight import Check, Preflight
 from gpuherd.ray import HeadVersions
 from gpuherd_agent import fitness
@@ -22,9 +24,13 @@ PRE_JOIN: Final = "pre-join"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The node that wants to join: ``verdict`` concerns it, ``of_gpus`` has each finding at full weight."""
+    """The node that wants to join with its ``good`` GPUs.
+
+    ``verdict`` is what concerns it with them, ``of_gpus`` has each finding at its full weight.
+    """
 
     snapshot: Snapshot
+    good: tuple[GpuUuid, ...]
     verdict: Verdict
     of_gpus: Verdict
     memory: NodeMemory
@@ -65,7 +71,7 @@ class Gate:
             remote = await self._heads.versions(head)
         except HeadUnreachable as error:
             unreachable = error
-        good = tuple(g.uuid for g in gpus(snapshot, subject.of_gpus) if g.healthy)
+        good = subject.good
         facts = JoinFacts(
             head=head,
             local=local,
@@ -81,7 +87,7 @@ class Gate:
             host=snapshot.host,
         )
         report = preflight(facts)
-        report = replace(report, checks=(*report.checks, *fitness.checks(snapshot, good, subject.memory)))
+        report = _with(report, *fitness.checks(snapshot, good, subject.memory), *_left_out(subject))
         if report.passed and self._smoke is not None and not is_quiet:
             for gpu in good:
                 report = _with(report, fitness.smoke_check(gpu, await self._smoke.run(gpu)))
@@ -91,6 +97,14 @@ class Gate:
             )
             report = _with(report, *fitness.hook_checks(ended))
         return report
+
+
+def _left_out(subject: Subject) -> Iterator[Check]:
+    """Yield as warnings why healthy GPUs would not be offered: the others join without them."""
+    healthy = [g.uuid for g in gpus(subject.snapshot, subject.of_gpus) if g.healthy]
+    aside = [gpu for gpu in healthy if gpu not in subject.good]
+    for refusals in fitness.unfit(subject.snapshot, aside, subject.memory).values():
+        yield from (replace(check, is_warning=True) for check in refusals)
 
 
 def _with(report: Preflight, *checks: Check) -> Preflight:

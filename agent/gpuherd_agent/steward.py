@@ -17,7 +17,7 @@ from gpuherd.names import GpuUuid, RayNodeId
 from gpuherd.preflight import Preflight
 from gpuherd.shell import logs
 from gpuherd.shell.clock import Clock
-from gpuherd_agent import policy, shrink
+from gpuherd_agent import fitness, policy, shrink
 from gpuherd_agent.acts import (
     Act,
     Drain,
@@ -184,7 +184,7 @@ class Steward:
         clock, health = self._doors.clock, self.health()
         listed = gpus(health.snapshot, health.verdict)
         raylet = self.memory.raylet
-        healthy = tuple(g.uuid for g in listed if g.healthy)
+        healthy = self._startable()
         return Facts(
             now=clock.now(),
             boot_s=clock.boot_s(),
@@ -201,9 +201,21 @@ class Steward:
 
     def verdict(self) -> Verdict:
         """Return the verdict on the node with the GPUs that it offers."""
-        health = self.health()
-        healthy = tuple(g.uuid for g in gpus(health.snapshot, health.verdict) if g.healthy)
-        return self._concerning(healthy, health.verdict)
+        return self._concerning(self._startable(), self.health().verdict)
+
+    def _startable(self) -> tuple[GpuUuid, ...]:
+        """Return the GPUs that serve or that a raylet started now would offer.
+
+        One that would not pass a join is left out, as long as enough others would.
+        """
+        health, raylet = self.health(), self.memory.raylet
+        good = tuple(g.uuid for g in gpus(health.snapshot, health.verdict) if g.healthy)
+        serving = frozenset(good if raylet is not None and not raylet.offered else ())
+        serving = frozenset(raylet.offered) if raylet is not None and raylet.offered else serving
+        unfit = fitness.unfit(health.snapshot, [g for g in good if g not in serving], self.memory)
+        fit = tuple(g for g in good if g not in unfit)
+        enough = shrink.worthwhile(fit, declared=self._rules.declared, min_ratio=self._rules.shrink_min_ratio)
+        return fit if enough else good
 
     def _concerning(self, healthy: Sequence[GpuUuid], verdict: Verdict) -> Verdict:
         offered = shrink.offered(
@@ -262,6 +274,7 @@ class Steward:
         subject = Subject(
             snapshot=self.health().snapshot,
             verdict=self.verdict(),
+            good=self._startable(),
             of_gpus=self.health().verdict,
             memory=self.memory,
         )

@@ -95,9 +95,31 @@ def test_verify_tells_every_check_and_accept_takes_the_boards_that_are_there_now
         assert ended.state is OperationState.DONE
         assert "gpu_identity" in ended.output
         assert "REFUSES" not in ended.output
-        fleet.hosts[name].gpus.replaced[3] = "swapped"
+        host = fleet.hosts[name]
+        host.gpus.replaced[3] = "swapped"
         fleet.kill_agent(name)
-        for raylet in fleet.hosts[name].raylets.processes():
+        for raylet in host.raylets.processes():
+            fleet.head.kill_raylet(raylet, cause="the host was opened")
+        fleet.start_agent(name)
+        await fleet.until("seven serve", lambda: _offered(fleet) == [7], within_s=120)
+        await asyncio.sleep(100)
+        assert _offered(fleet) == [7]
+        asked = commander.command(CommandWish(node=name, verb="verify", by="ann"))
+        await fleet.until("an end", lambda: not people.operation(asked.id).is_open, within_s=60)
+        assert "was not here when this host was accepted" in people.operation(asked.id).output
+        assert (await _told(fleet, name, verb="accept"))[0] is OperationState.DONE
+        await fleet.until("eight serve", lambda: _offered(fleet) == [8], within_s=200)
+
+    run(main, until_s=3_600)
+
+
+def test_boards_that_nobody_accepted_keep_the_node_out_when_too_few_others_are_left() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        fleet, name = await _begin(loop)
+        host = fleet.hosts[name]
+        host.gpus.replaced.update({i: f"swapped-{i}" for i in range(5)})
+        fleet.kill_agent(name)
+        for raylet in host.raylets.processes():
             fleet.head.kill_raylet(raylet, cause="the host was opened")
         fleet.start_agent(name)
         await fleet.until("a refusal", lambda: "was not here" in _reason(fleet, name), within_s=120)
@@ -105,6 +127,10 @@ def test_verify_tells_every_check_and_accept_takes_the_boards_that_are_there_now
         await fleet.until_phase(name, Phase.MEMBER, within_s=600)
 
     run(main, until_s=3_600)
+
+
+def _offered(fleet: Fleet) -> list[int]:
+    return [len(raylet.offered) for raylet in fleet.head.raylets if not raylet.is_gone]
 
 
 def _reason(fleet: Fleet, name: NodeName) -> str:
