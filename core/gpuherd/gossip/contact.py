@@ -5,7 +5,6 @@ from gpuherd.gossip.addresses import Address
 from gpuherd.gossip.desk import Desk
 from gpuherd.gossip.outputs import AdvertiseUnreachable, NameTaken
 from gpuherd.gossip.strangers import Strangers
-from gpuherd.gossip.verdicts import Role
 
 _MAX_SEEDS = 64
 _AT_ONCE = 8
@@ -40,7 +39,7 @@ class Contact:
         if self._taken_since is None or now - self._taken_at > _TAKEN_MEMORY_S:
             self._taken_since = now
         self._taken_at = now
-        if now - self._taken_since >= limits.TAKEN_PATIENCE_S and self._desk.role is Role.JOINING:
+        if now - self._taken_since >= limits.TAKEN_PATIENCE_S and not self._desk.pulse.is_accepted:
             self._desk.report(NameTaken(address=address))
 
     def deaf(self, advertised: Address, told_by: Address) -> None:
@@ -53,7 +52,7 @@ class Contact:
         desk = self._desk
         if generation != self._generation or desk.has_left:
             return
-        is_alone = desk.role in (Role.JOINING, Role.ISOLATED)
+        is_alone = not desk.pulse.is_accepted or desk.pulse.is_isolated(now)
         if is_alone:
             targets = self._all_seeds()
             self._delay_s = min(limits.RECONNECT_S, 2 * self._delay_s)

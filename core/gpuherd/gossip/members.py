@@ -83,13 +83,6 @@ class Members:
         """Return the member, or None."""
         return self._by_hash.get(which)
 
-    def at(self, address: Address) -> Member | None:
-        """Return the member that says it listens at ``address``, if exactly known."""
-        for member in self._by_hash.values():
-            if member.record is not None and member.record.address == address and not member.has_left:
-                return member
-        return None
-
     def set_own(self, which: NameHash, rank: tuple[int, int]) -> None:
         """Let our own record count in the hashes."""
         if self._own is not None:

@@ -60,6 +60,8 @@ class Standing:
             return Role.ACTIVE
         if not desk.pulse.is_accepted or not len(desk.members):
             return Role.JOINING
+        if desk.electorate.has_roster and desk.hash not in desk.electorate.names:
+            return Role.OBSERVER
         if others and desk.pulse.is_isolated(now):
             return Role.ISOLATED
         return Role.MINORITY if self.rolls.is_minority else Role.ACTIVE

@@ -47,6 +47,7 @@ class Strangers:
         self._looks = looks
         self._cookies = Cookies(desk.rng.randbytes(SECRET_BYTES))
         self._challenges = Bucket(rate=limits.CHALLENGES_PER_S, size=limits.CHALLENGES_PER_S)
+        self._meetings = Bucket(rate=limits.CHALLENGES_PER_S, size=limits.CHALLENGES_PER_S)
         self._checks: dict[int, _Check] = {}
         self._allowed: dict[tuple[NameHash, bytes], float] = {}
         looks.on_end(Why.NEWCOMER, self._checked)
@@ -81,7 +82,7 @@ class Strangers:
         if identity is None or name_hash(identity.name) != packet.sender:
             self._desk.counters.drop("identity")
             return None
-        if not self._challenges.take(1.0, now) or not self._is_genuine(packet, identity):
+        if not self._meetings.take(1.0, now) or not self._is_genuine(packet, identity):
             self._desk.counters.drop("unproven")
             return None
         member = self._rule(packet, identity, source, now)

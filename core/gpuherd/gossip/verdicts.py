@@ -39,6 +39,6 @@ class Role(enum.Enum):
     ISOLATED = "isolated"
     """It hears nobody."""
     OBSERVER = "observer"
-    """It follows and has no voice."""
+    """It follows and has no voice: by its nature, or since the roster does not name it."""
     RETIRED = "retired"
     """It left, or a newer run took its name."""

@@ -131,11 +131,13 @@ class Witnesses:
             desk.send(asker, Heed(subject))
 
     def stopped(self, subject: NameHash, asker: NameHash) -> None:
-        """Somebody reached the member; look no further for this asker."""
+        """Somebody reached the member; look no further for this asker; others may still wait."""
         duty = self._duties.get(subject)
         if duty is not None and asker in duty.askers:
-            del self._duties[subject]
-            self._looks.cancel(duty.look)
+            del duty.askers[asker]
+            if not duty.askers:
+                del self._duties[subject]
+                self._looks.cancel(duty.look)
 
     def _looked(self, look: Look, kind: Kind | None, now: float) -> None:
         duty = self._duties.pop(look.subject, None)
