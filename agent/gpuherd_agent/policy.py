@@ -148,6 +148,7 @@ def start(memory: NodeMemory, facts: Facts, rules: Rules, turn: int = 0) -> Star
         node_id=facts.fresh_id,
         labels={
             "gpuherd/pool": _pool(memory, rules),
+            **({"gpuherd/gpu-model": facts.gpu_model} if facts.gpu_model else {}),
             **({"gpuherd/degraded": "1"} if shrink.is_degraded(gpus, declared=rules.declared) else {}),
         },
     )

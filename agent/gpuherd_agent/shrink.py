@@ -70,3 +70,14 @@ def _explains_count(finding: Finding, lost: int) -> bool:
     if not (isinstance(declared, int) and isinstance(counted, int)):
         return False
     return 0 < declared - counted <= lost
+
+
+def model_label(models: Collection[str]) -> str:
+    """Return the model that these GPUs share as Ray takes it in a label, empty when they share none.
+
+    Ray 2.60: at most 63 letters, digits, dashes, underscores and dots, with a letter or digit at both ends.
+    """
+    if len(set(models)) != 1:
+        return ""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in next(iter(models)))
+    return plain[:63].strip("-_.")

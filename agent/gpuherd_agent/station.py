@@ -51,6 +51,8 @@ class Facts:
     present: tuple[GpuUuid, ...] = ()
     healthy: tuple[GpuUuid, ...] = ()
     raylet_alive: bool = False
+    gpu_model: str = ""
+    """The one model of the good GPUs as a value of a label; empty = not known, or several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

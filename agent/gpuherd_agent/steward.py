@@ -196,6 +196,7 @@ class Steward:
             boards=boards(health.snapshot, self.memory.boards),
             present=tuple(g.uuid for g in listed if g.present),
             healthy=healthy,
+            gpu_model=shrink.model_label([g.model for g in listed if g.healthy]),
             raylet_alive=raylet is not None and self._doors.raylets.is_alive(raylet),
         )
 

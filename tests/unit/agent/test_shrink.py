@@ -242,3 +242,17 @@ def test_a_raylet_of_which_nobody_knows_what_it_offers_never_grows() -> None:
     assert not shrink.may_grow(RAYLET, GPUS)
     node = Crank(memory=ordered(NodeMemory(), desired(1)))
     assert isinstance(turn(node), Verify)
+
+
+@pytest.mark.parametrize(
+    ("models", "label"),
+    [
+        (["NVIDIA H100 80GB HBM3"] * 8, "NVIDIA-H100-80GB-HBM3"),
+        (["NVIDIA H100", "NVIDIA A100"], ""),
+        ([], ""),
+        (["°"], ""),
+        (["x" * 70 + "-"], "x" * 63),
+    ],
+)
+def test_the_shared_model_is_a_value_that_ray_takes(models: list[str], label: str) -> None:
+    assert shrink.model_label(models) == label
