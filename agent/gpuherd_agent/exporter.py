@@ -14,7 +14,8 @@ from gpuherd.health import Severity, Verdict
 from gpuherd.holds import HEALTH, REPAIR, SCALER, UPGRADE, Hold, HoldKind, is_user
 from gpuherd.names import ClusterName, NodeName
 from gpuherd.phases import Phase
-from gpuherd_agent import dcgm_compat
+from gpuherd_agent import dcgm_compat, gossip_record
+from gpuherd_agent.gossip_record import GossipFacts
 from gpuherd_agent.metrics_catalog import METRICS
 from gpuherd_agent.readings import GpuReading, HostReading, ProbeOutcome, Snapshot
 from gpuherd_agent.state_document import gpus
@@ -64,6 +65,8 @@ class NodeFacts:
     desired_refused_by_reason: Mapping[str, int] = field(default_factory=dict)
     dcgm_compat: bool = False
     """Whether the page also has the series of NVIDIA's exporter."""
+    gossip: GossipFacts | None = None
+    """None = this node takes no part in it."""
 
 
 class Page:
@@ -105,6 +108,8 @@ def samples(facts: NodeFacts) -> Iterator[Sample]:
     yield from _standing(facts)
     if facts.snapshot is not None:
         yield from _of_snapshot(facts.snapshot, facts.verdict)
+    if facts.gossip is not None:
+        yield from gossip_record.samples(facts.gossip)
 
 
 def _standing(facts: NodeFacts) -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""The agent's HTTP page: ``/metrics``, ``/livez``, ``/readyz``. A request reads what is already known.
+"""The agent's HTTP page: ``/metrics``, ``/livez``, ``/readyz``, ``/v1/fleet``. A request reads what is known.
 
 Nothing here changes the node, and nothing here calls the driver, so that a scraper can do no harm.
 """
@@ -10,21 +10,26 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gpuherd.exposition import CONTENT_TYPE
-from gpuherd.shell.http import new_app
+from gpuherd.gossip_rest import SeenFleet
+from gpuherd.shell.http import answer, new_app
 from gpuherd_agent.exporter import NodeFacts, Page
 from gpuherd_agent.readings import ProbeOutcome
 
 _FINE: Final = "ok\n"
 
+ReadFleet = Callable[[], SeenFleet]
+
 WhyNot = Callable[[], str]
 """Return what is wrong, or an empty string when nothing is."""
 
 
-def new_agent_app(read: Callable[[], NodeFacts], *, why_not_live: WhyNot) -> web.Application:
+def new_agent_app(
+    read: Callable[[], NodeFacts], *, why_not_live: WhyNot, fleet: ReadFleet | None = None
+) -> web.Application:
     """Return the application over ``read``, which hands out the facts of the last tick.
 
     The page is rendered once for each new object that ``read`` returns. ``why_not_live`` speaks for the
-    agent's loop: not live means that a restart would help.
+    agent's loop: not live means that a restart would help. ``fleet`` is None where gossip is off.
     """
     page = Page()
 
@@ -37,8 +42,16 @@ def new_agent_app(read: Callable[[], NodeFacts], *, why_not_live: WhyNot) -> web
     async def readyz(_: web.Request) -> web.Response:
         return _answer(why_not_live() or why_not_ready(read()))
 
+    async def read_fleet(_: web.Request) -> web.Response:
+        if fleet is None:
+            raise web.HTTPNotFound(text="gossip is off on this node: set gossip.enabled in agent.toml")
+        return answer(fleet())
+
     return new_app(
-        [web.get("/metrics", metrics), web.get("/livez", livez), web.get("/readyz", readyz)],
+        [
+            *(web.get("/metrics", metrics), web.get("/livez", livez), web.get("/readyz", readyz)),
+            web.get("/v1/fleet", read_fleet),
+        ],
     )
 
 

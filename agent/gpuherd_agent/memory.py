@@ -11,7 +11,7 @@ import msgspec
 from gpuherd.fence import Mark
 from gpuherd.health import Finding
 from gpuherd.holds import Hold, OnDeadline, union
-from gpuherd.names import GpuUuid, HoldId, PoolName
+from gpuherd.names import GpuUuid, HoldId, NodeName, PoolName
 from gpuherd.ray import DrainReason
 from gpuherd.wire.documents import Ack
 from gpuherd_agent.doors import Raylet
@@ -93,6 +93,10 @@ class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     fleet_observes: bool = False
     """The fleet's big red button: health findings are told and lead to no act."""
     mode_term: int = 0
+    roster: tuple[NodeName, ...] = ()
+    """Who counts in the gossip's verdicts; empty = everybody who is known."""
+    roster_mark: tuple[int, int] = (0, 0)
+    """(term, version) of that roster."""
 
     def with_holds(self, *added: Hold) -> "NodeMemory":
         """Return the memory with these holds too; one whose id was lifted before does not come back."""

@@ -6,6 +6,7 @@ The only module that knows every part; it decides nothing.
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ from gpuherd_agent.doors import (
 from gpuherd_agent.errands import Errands
 from gpuherd_agent.exporter import NodeFacts
 from gpuherd_agent.gate import Gate
+from gpuherd_agent.gossip_record import GossipFacts
 from gpuherd_agent.herald import Herald, Sources
 from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.repair import Step
@@ -81,6 +83,8 @@ class Node:
         self._errands: Errands | None = None
         self._facts: NodeFacts | None = None
         self._facts_key: object = None
+        self.read_gossip: Callable[[], GossipFacts | None] = lambda: None
+        """What the page says of gossip; set by whoever runs it."""
         self.sensing = Sensing(
             probe=outside.probe,
             host=outside.host,
@@ -192,6 +196,7 @@ class Node:
             dcgm_compat=self._outside.dcgm_compat,
             messages_dropped_by_reason=dict(self._dropped()),
             desired_refused_by_reason=dict(herald.desired_refused) if herald else {},
+            gossip=self.read_gossip(),
         )
         return self._facts
 

@@ -4,6 +4,7 @@ Obeying means: store first, act later. A refused document changes nothing.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -11,9 +12,12 @@ from gpuherd import holds
 from gpuherd.errors import WireInvalid
 from gpuherd.fence import Mark, Ruling, judge
 from gpuherd.wire.codec import decode, digest
-from gpuherd.wire.documents import Desired, Mode, RefusedDesired
+from gpuherd.wire.documents import Desired, Mode, RefusedDesired, Roster
 from gpuherd_agent.doors import Identity
 from gpuherd_agent.memory import NodeMemory, Orders
+
+ROSTER_MAX_BYTES: Final = 1_048_576
+"""10,000 names of 63 letters are 660 kB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,3 +78,15 @@ def receive_mode(memory: NodeMemory, payload: bytes, identity: Identity) -> Node
     if document.mode not in ("enforce", "observe"):
         return memory
     return msgspec.structs.replace(memory, fleet_observes=document.mode == "observe", mode_term=document.term)
+
+
+def receive_roster(memory: NodeMemory, payload: bytes, identity: Identity) -> NodeMemory:
+    """Return the memory under a roster; an older one, an empty one or garbage changes nothing."""
+    try:
+        document = decode(payload, Roster, max_bytes=ROSTER_MAX_BYTES)
+    except WireInvalid:
+        return memory
+    mark = (document.term, document.version)
+    if document.cluster != identity.cluster or mark <= memory.roster_mark or not document.names:
+        return memory
+    return msgspec.structs.replace(memory, roster=document.names, roster_mark=mark)

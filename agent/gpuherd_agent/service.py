@@ -22,6 +22,7 @@ from gpuherd_agent.actuators.hooks import SiteHooks
 from gpuherd_agent.actuators.ray_command import Owner
 from gpuherd_agent.actuators.raylet import RayChild
 from gpuherd_agent.doors import Identity
+from gpuherd_agent.gossiping import Gossiping
 from gpuherd_agent.herald import Herald, NameTaken
 from gpuherd_agent.http_api import new_agent_app, why_not_ready
 from gpuherd_agent.node import Node, Outside
@@ -92,11 +93,20 @@ async def _serve(settings: AgentSettings, store: Store) -> None:
             presence=lambda number: herald.presence(number),  # noqa: PLW0108  herald is made below
         )
         herald = node.listen(bus, was_new=store.was_new)
-        app = new_agent_app(lambda: node.facts(bus), why_not_live=node.why_not_live)
+        wanted = settings.gossip
+        gossiping = Gossiping(identity, wanted, node, bus, outside) if wanted.enabled else None
+        app = new_agent_app(
+            lambda: node.facts(bus),
+            why_not_live=node.why_not_live,
+            fleet=gossiping.fleet if gossiping else None,
+        )
         place = Tcp(host=settings.http.host, port=settings.http.port, key="http.port")
-        async with serving(app, place), asyncio.TaskGroup() as group:
+        listening = gossiping.listening() if gossiping else contextlib.nullcontext()
+        async with serving(app, place), listening, asyncio.TaskGroup() as group:
             log.info("agent.started", node=identity.node, cluster=identity.cluster, epoch=identity.epoch)
-            group.create_task(_until_told(herald))
+            group.create_task(_until_told(herald, gossiping))
+            if gossiping is not None:
+                group.create_task(gossiping.run())
             group.create_task(_notify(node, bus))
             group.create_task(bus.run())
             await node.run()
@@ -177,7 +187,7 @@ def _rules(settings: AgentSettings) -> Rules:
     )
 
 
-async def _until_told(herald: Herald) -> None:
+async def _until_told(herald: Herald, gossiping: Gossiping | None) -> None:
     """Wait for SIGTERM or SIGINT, say goodbye, then end the group: its end sends what the bus still has."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -186,6 +196,8 @@ async def _until_told(herald: Herald) -> None:
     await told.wait()
     SdNotify().stopping()
     herald.farewell()
+    if gossiping is not None:
+        await gossiping.leave()
     raise _Ended
 
 

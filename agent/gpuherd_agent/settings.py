@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gpuherd.broker_settings import BrokerSettings
+from gpuherd.gossip_settings import GossipSettings, loopback_problems
 from gpuherd.names import ClusterName, NameInvalid, NodeName, PoolName, parse_name
 from gpuherd_agent.actuators.ray_settings import RaySettings
 from gpuherd_agent.repair_settings import RepairSettings
@@ -104,6 +105,7 @@ class AgentSettings:
     hooks: HookSettings = field(default_factory=HookSettings)
     preflight: PreflightSettings = field(default_factory=PreflightSettings)
     repair: RepairSettings = field(default_factory=RepairSettings)
+    gossip: GossipSettings = field(default_factory=GossipSettings)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield bad names, and what ``insecure`` does not allow."""
@@ -114,3 +116,5 @@ class AgentSettings:
                 yield key, str(error)
         if not self.insecure:
             yield "insecure", "must be true: certificates are not supported yet, so only loopback is"
+        else:
+            yield from loopback_problems(self.gossip)

@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+from gpuherd.gossip.counters import Counters
+from gpuherd.gossip.verdicts import Role
+from gpuherd.gossip.views import FleetView
 from gpuherd.health import Action, Finding, Severity, fold
 from gpuherd.holds import HEALTH, Hold, HoldKind
 from gpuherd.names import ClusterName, GpuUuid, HoldId, NodeName
 from gpuherd.phases import Phase
 from gpuherd_agent.exporter import NodeFacts
+from gpuherd_agent.gossip_record import GossipFacts
 from gpuherd_agent.readings import GpuReading, HostReading, ProbeOutcome, ProbeReading, Snapshot
 
 LOST = GpuUuid("GPU-0000-lost")
@@ -94,3 +98,29 @@ def hung_node() -> NodeFacts:
         raise AssertionError
     probe = ProbeReading(outcome=ProbeOutcome.DEADLINE, duration_s=5.0, stuck_children=1)
     return replace(facts, snapshot=replace(facts.snapshot, probe=probe))
+
+
+def gossip_facts() -> GossipFacts:
+    """Return a node alone in a cluster of five, that has refused a packet."""
+    view = FleetView(
+        own=NodeName("gpu-1"),
+        epoch=1,
+        role=Role.ISOLATED,
+        expected=5,
+        quorum=3,
+        sight=1,
+        is_hint=False,
+        health=0,
+        members=(),
+        missing=(NodeName("gpu-2"),),
+    )
+    counters = Counters(packets_out=3, dropped={"cluster": 1})
+    return GossipFacts(
+        view=view,
+        counters=counters,
+        lag_s=0.01,
+        mismatches=1,
+        conflicts=0,
+        paths_failed=0,
+        streams_shed=0,
+    )

@@ -44,6 +44,7 @@ class Stage:
     broker_port: int
     api_port: int
     agent_ports: Mapping[NodeName, int]
+    gossip_ports: Mapping[NodeName, int]
     library: Path | None
 
     @property
@@ -119,7 +120,7 @@ def set_up() -> Stage:
     temporary = tempfile.gettempdir()
     short = temporary if len(temporary) <= _LONGEST_TMPDIR else "/tmp"  # noqa: S108  mkdtemp makes it ours alone
     folder = Path(tempfile.mkdtemp(prefix="ghdemo-", dir=short))
-    head, client, broker, api, *agents = free_ports(4 + len(NODES))
+    head, client, broker, api, *agents = free_ports(4 + 2 * len(NODES))
     try:
         library = build_library(folder)
     except CompilerMissing:
@@ -130,7 +131,8 @@ def set_up() -> Stage:
         client_port=client,
         broker_port=broker,
         api_port=api,
-        agent_ports=dict(zip(NODES, agents, strict=True)),
+        agent_ports=dict(zip(NODES, agents[: len(NODES)], strict=True)),
+        gossip_ports=dict(zip(NODES, agents[len(NODES) :], strict=True)),
         library=library,
     )
     descriptor = os.open(stage.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -228,6 +230,11 @@ def agent_settings(stage: Stage, node: NodeName) -> dict[str, object]:
         "head": {"addresses": [stage.head]},
         "broker": {"url": f"mqtt://127.0.0.1:{stage.broker_port}"},
         "http": {"port": stage.agent_ports[node]},
+        "gossip": {
+            "enabled": True,
+            "port": stage.gossip_ports[node],
+            "seeds": [f"127.0.0.1:{stage.gossip_ports[NODES[0]]}"],
+        },
     }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.kit.node_facts import LOST, gpu_reading, hung_node, sick_node
+from tests.kit.node_facts import LOST, gossip_facts, gpu_reading, hung_node, sick_node
 
 from gpuherd.exposition import Kind
 from gpuherd.health import Severity
@@ -42,7 +42,8 @@ def test_every_exported_family_is_in_the_catalogue_and_every_metric_there_can_be
     snapshot = facts.snapshot
     assert snapshot is not None
     assert snapshot.host is not None
-    everything = replace(facts, snapshot=replace(snapshot, host=replace(snapshot.host, shm_free_bytes=1)))
+    host = replace(snapshot.host, shm_free_bytes=1)
+    everything = replace(facts, snapshot=replace(snapshot, host=host), gossip=gossip_facts())
     exported = list(samples(everything))
     for sample in exported:
         assert len(sample.labels) == len(catalogue[sample.name].labels), sample.name

@@ -1,0 +1,77 @@
+"""A bridge with one network namespace a host, for benches that take hosts away. Needs root.
+
+Everything carries the pid of the bench in its name and is removed at the end, also after a failure.
+"""
+
+import os
+import subprocess
+from typing import Final, Self
+
+SUBNET: Final = "198.18.7"
+"""Of 198.18.0.0/15, which RFC 2544 keeps for benchmarks."""
+
+
+def run(*command: str) -> None:
+    """Run a command; raises CalledProcessError with what it wrote."""
+    subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+class Network:
+    """``size`` hosts by number; use it as a context."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._hub = f"gh{os.getpid()}h"
+        self._made: list[str] = []
+
+    def __enter__(self) -> Self:
+        """Make it."""
+        try:
+            self._add(self._hub)
+            run("ip", "-n", self._hub, "link", "add", "br0", "type", "bridge")
+            run("ip", "-n", self._hub, "link", "set", "br0", "up")
+            for host in range(self._size):
+                self._plug(host)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove it."""
+        self.close()
+
+    def close(self) -> None:
+        """Remove what was made."""
+        for name in reversed(self._made):
+            subprocess.run(("ip", "netns", "del", name), check=False, capture_output=True)
+        self._made.clear()
+
+    def namespace(self, host: int) -> str:
+        """Return the name of a host's namespace."""
+        return f"gh{os.getpid()}n{host}"
+
+    def address(self, host: int) -> str:
+        """Return a host's IP address."""
+        return f"{SUBNET}.{host + 1}"
+
+    def cut(self, host: int) -> None:
+        """Let a host fall silent in both directions, as when its power fails."""
+        run("ip", "-n", self._hub, "link", "set", f"v{host}", "nomaster")
+
+    def mend(self, host: int) -> None:
+        """Plug a host in again."""
+        run("ip", "-n", self._hub, "link", "set", f"v{host}", "master", "br0")
+
+    def _add(self, name: str) -> None:
+        run("ip", "netns", "add", name)
+        self._made.append(name)
+        run("ip", "-n", name, "link", "set", "lo", "up")
+
+    def _plug(self, host: int) -> None:
+        name, hub = self.namespace(host), self._hub
+        self._add(name)
+        run("ip", "-n", hub, "link", "add", f"v{host}", "type", "veth", "peer", "name", "e0", "netns", name)
+        run("ip", "-n", hub, "link", "set", f"v{host}", "master", "br0", "up")
+        run("ip", "-n", name, "addr", "add", f"{self.address(host)}/24", "dev", "e0")
+        run("ip", "-n", name, "link", "set", "e0", "up")
