@@ -1,7 +1,8 @@
-"""A user's program for tests that keeps a node from being empty, in one of four ways, until it is ended."""
+"""A user's program for tests that keeps a node from being empty, in one of five ways, until it is ended."""
 
 import argparse
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +19,20 @@ class Trainer:
         return True
 
 
+class Checkpointing:
+    """Writes its checkpoint when it is told to end, which takes it ``seconds``."""
+
+    def fit(self, out: str, seconds: float) -> None:
+        told: list[int] = []
+        signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+        Path(out).with_suffix(".fits").touch()
+        while not told:
+            time.sleep(0.05)
+        time.sleep(seconds)
+        Path(out).write_text("saved")
+        sys.exit(0)
+
+
 def produce() -> bytes:
     return b"x" * 10_000_000
 
@@ -28,6 +43,8 @@ def main() -> None:
     parser.add_argument("--on", required=True, help="id of the node")
     parser.add_argument("--kind", required=True)
     parser.add_argument("--ready", required=True)
+    parser.add_argument("--out", default="")
+    parser.add_argument("--seconds", type=float, default=0.0)
     given = parser.parse_args()
     ray.init(address=given.head, log_to_driver=False, include_dashboard=False)
     selector = {"ray.io/node-id": given.on}
@@ -42,6 +59,12 @@ def main() -> None:
             actor = ray.remote(Trainer).options(**{**options, "num_gpus": 1}).remote()
             kept.append(actor)
             ray.get(actor.ready.remote())
+        case "checkpoint":
+            options.pop("max_retries")
+            actor = ray.remote(Checkpointing).options(**{**options, "num_gpus": 1}).remote()
+            kept += [actor, actor.fit.remote(given.out, given.seconds)]
+            while not Path(given.out).with_suffix(".fits").exists():
+                time.sleep(0.1)
         case "placement group":
             group = placement_group([{"GPU": 1}], bundle_label_selector=[selector])
             kept.append(group)

@@ -80,7 +80,7 @@ def tree(root: int) -> tuple[Process, ...]:
     return tuple(found)
 
 
-def work_titles(members: Iterable[Process]) -> tuple[str, ...]:
-    """Return the titles of those of these processes that run user code, as Ray gives them to its workers."""
-    titles = (next(iter(processes.command(member.pid)), "") for member in members)
-    return tuple(t for t in titles if t.startswith("ray::") and not t.startswith(_RAYS_OWN))
+def work(members: Iterable[Process]) -> dict[Process, str]:
+    """Return those of these processes that run user code, with the titles that Ray gives its workers."""
+    titled = {member: next(iter(processes.command(member.pid)), "") for member in members}
+    return {p: t for p, t in titled.items() if t.startswith("ray::") and not t.startswith(_RAYS_OWN)}

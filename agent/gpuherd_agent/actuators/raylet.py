@@ -21,7 +21,7 @@ from gpuherd_agent.actuators.processes import Process
 from gpuherd_agent.actuators.ray_command import MARK, Owner, arguments, environment
 from gpuherd_agent.actuators.ray_install import find_binary, read_versions
 from gpuherd_agent.actuators.ray_settings import RaySettings
-from gpuherd_agent.actuators.ray_tree import describe, has_rays_title, is_raylet, tree, work_titles
+from gpuherd_agent.actuators.ray_tree import describe, has_rays_title, is_raylet, tree, work
 from gpuherd_agent.doors import JoinFailed, JoinOrder, Raylet
 from gpuherd_agent.ground import Ground
 from gpuherd_agent.refusals import JoinRefusal
@@ -107,14 +107,21 @@ class RayChild:
         return self._process(raylet) is not None
 
     async def stop(self, raylet: Raylet, *, grace_s: float) -> bool:
-        """End the raylet and all that it started: TERM, up to ``grace_s`` for the raylet, then KILL.
+        """End the raylet and all that it started: TERM, up to ``grace_s`` in all, then KILL.
 
-        False = some process hangs in the kernel and would not die; it is not waited for.
+        User code is told first and waited for: a raylet that ends takes its workers along within a second,
+        which is too short for a checkpoint. False = some process hangs in the kernel and would not die; it
+        is not waited for.
         """
         process = self._process(raylet)
         if process is not None:
+            give_up = self._clock.now() + grace_s
+            working = tuple(work(tree(process.pid)))
+            for one in working:
+                processes.send(one, signal.SIGTERM)
+            await self._until_gone(working, grace_s)
             processes.send(process, signal.SIGTERM)
-            await self._until_gone((process,), grace_s)
+            await self._until_gone((process,), max(_LINGER_S, give_up - self._clock.now()))
         # The launcher does not notice the end of its raylet: it is left for the KILL.
         session = raylet.session_pid if raylet.boot_id == self._boot_id else None
         rest = tuple(p for p in self._ours(session) if p.pid != raylet.session_pid)
@@ -125,7 +132,7 @@ class RayChild:
     def work(self, raylet: Raylet) -> tuple[str, ...] | None:
         """Return the titles of its tree's processes that run user code, None when the raylet has ended."""
         process = self._process(raylet)
-        return None if process is None else work_titles(tree(process.pid))
+        return None if process is None else tuple(work(tree(process.pid)).values())
 
     def owns(self, raylet: Raylet, pid: int) -> bool:
         """Say whether a process belongs to this raylet's tree."""
