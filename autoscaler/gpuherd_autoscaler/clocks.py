@@ -42,6 +42,5 @@ def _polls(memory: Memory, cluster: Sourced[ClusterSight]) -> tuple[Poll | None,
         return memory.last_poll, memory.poll_before
     if memory.last_poll is not None and memory.last_poll.read_at == cluster.read_at:
         return memory.last_poll, memory.poll_before
-    shapes = merged((*sight.pending, *(shape for gang in sight.gangs for shape in gang.shapes)))
-    counts = tuple((shape.resources, shape.count) for shape in shapes)
+    counts = tuple((shape.resources, shape.count) for shape in merged(sight.pending))
     return Poll(read_at=cluster.read_at, counts=counts), memory.last_poll

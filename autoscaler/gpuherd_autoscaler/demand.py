@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpuherd.ray import ClusterSight, Shape
+from gpuherd.ray import ClusterSight, Gang, Shape, Strategy
 from gpuherd_autoscaler.memory import Memory
-from gpuherd_autoscaler.packing import can_take
+from gpuherd_autoscaler.packing import can_take, merged, units
 from gpuherd_autoscaler.pools import Pool
 from gpuherd_autoscaler.standing import promised
 
@@ -17,8 +17,17 @@ class Demand:
     pending: tuple[Shape, ...] = ()
     lasting: tuple[Shape, ...] = ()
     infeasible: tuple[Shape, ...] = ()
+    gangs: tuple[Gang, ...] = ()
+    """Pending placement groups that some pool could take, bundle by bundle. They count at once."""
+    requested: tuple[Shape, ...] = ()
+    """What the cluster shall have room for, busy or not (``request_resources()``)."""
     told: tuple[Shape, ...] = ()
-    """All of it, as the head told."""
+    """All that is pending, as the head told."""
+
+    @property
+    def waiting(self) -> tuple[Shape, ...]:
+        """Return every pending request, bundles of gangs too."""
+        return merged((*self.pending, *(shape for gang in self.gangs for shape in gang.shapes)))
 
 
 def read(memory: Memory, sight: ClusterSight | None, pools: Sequence[Pool]) -> Demand:
@@ -29,16 +38,28 @@ def read(memory: Memory, sight: ClusterSight | None, pools: Sequence[Pool]) -> D
     """
     if sight is None or memory.last_poll is None:
         return Demand()
-    told = tuple(Shape(resources=key, count=count) for key, count in memory.last_poll.counts)
-    infeasible = tuple(shape for shape in told if not _is_feasible(shape, sight, pools))
-    pending = tuple(shape for shape in told if shape not in infeasible)
+    single = tuple(Shape(resources=key, count=count) for key, count in memory.last_poll.counts)
+    ganged = tuple(shape for gang in sight.gangs for shape in gang.shapes)
+    parts = tuple(shape for gang in sight.gangs for shape in units(gang))
+    infeasible = tuple(
+        s for s in merged((*single, *parts, *sight.requested)) if not _is_feasible(s, sight, pools)
+    )
+    impossible = {shape.resources for shape in infeasible}
+    pending = tuple(shape for shape in single if shape.resources not in impossible)
     before = dict(memory.poll_before.counts) if memory.poll_before is not None else {}
     lasting = tuple(
         Shape(resources=shape.resources, count=min(shape.count, before[shape.resources]))
         for shape in pending
         if before.get(shape.resources, 0) > 0
     )
-    return Demand(pending=pending, lasting=lasting, infeasible=infeasible, told=told)
+    return Demand(
+        pending=pending,
+        lasting=lasting,
+        infeasible=infeasible,
+        gangs=tuple(g for g in sight.gangs if not any(s.resources in impossible for s in units(g))),
+        requested=tuple(s for s in sight.requested if s.resources not in impossible),
+        told=merged((*single, *ganged)),
+    )
 
 
 def _is_feasible(shape: Shape, sight: ClusterSight, pools: Sequence[Pool]) -> bool:
@@ -46,6 +67,15 @@ def _is_feasible(shape: Shape, sight: ClusterSight, pools: Sequence[Pool]) -> bo
         return True
     totals = {tuple(sorted(node.total.items())) for node in sight.nodes if node.is_alive}
     return any(can_take(dict(total), shape) for total in totals)
+
+
+def gang_words(gang: Gang) -> str:
+    """Return the gang as people read it, such as ``the group of 2 x {GPU: 8}, each on its own node``."""
+    how = {
+        Strategy.STRICT_SPREAD: ", each on its own node",
+        Strategy.STRICT_PACK: ", all on one node",
+    }.get(gang.strategy, "")
+    return f"the group of {words(gang.shapes)}{how}"
 
 
 def words(shapes: Iterable[Shape]) -> str:

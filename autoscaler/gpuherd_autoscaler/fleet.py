@@ -1,7 +1,7 @@
 """The fleet at one decision: every member with its standing, and what growth and shrinking share. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuherd.health import Severity
 from gpuherd.names import NodeName, PoolName
@@ -70,6 +70,14 @@ class Fleet:
             found = self._bin(member)
             if found is not None:
                 yield found
+
+    def whole_bins(self) -> Iterator[Bin]:
+        """Yield what each node offers when nothing runs there: for room that is asked for, busy or not."""
+        by_id = {f"ray:{node.id}": node for node in (self.sight.nodes if self.sight else ())}
+        by_name = {m.node.name: m.node.ray for m in self.members if m.node.is_in_ray}
+        for each in self.bins():
+            ray = by_id.get(each.name) or by_name.get(NodeName(each.name))
+            yield each if ray is None else replace(each, free=ray.total)
 
     def _bin(self, member: Member) -> Bin | None:
         node, group = member.node, member.node.pool

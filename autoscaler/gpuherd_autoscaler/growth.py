@@ -1,11 +1,11 @@
 """Which nodes to ask to serve: for demand, for the minimum, for spares, and in place of the sick. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuherd.names import NodeName, PoolName
-from gpuherd.ray import RayStatus, Shape
-from gpuherd_autoscaler.demand import Demand, words
+from gpuherd.ray import Gang, RayStatus, Shape
+from gpuherd_autoscaler.demand import Demand, gang_words, words
 from gpuherd_autoscaler.fleet import STANDBY_TIER, Fleet, preference
 from gpuherd_autoscaler.packing import Bin, Packing, can_take, opens_gpu_nodes, pack
 from gpuherd_autoscaler.plan import Refusal, Replacement
@@ -21,6 +21,8 @@ class Growth:
 
     serve: Mapping[NodeName, str]
     used: frozenset[str]
+    reserved: frozenset[str]
+    """Nodes that ``request_resources()`` asks for, busy or not."""
     refusals: tuple[Refusal, ...]
 
 
@@ -68,6 +70,7 @@ def grow(fleet: Fleet, demand: Demand) -> Growth:
     """Return whom to ask to serve, at most ``max`` of each pool."""
     chosen = _Chosen(fleet=fleet)
     packing = _for_demand(chosen, demand)
+    reserved = _for_requested(chosen, demand)
     _take_back_busy(chosen)
     for pool in fleet.pools.values():
         _for_minimum(chosen, pool)
@@ -75,7 +78,8 @@ def grow(fleet: Fleet, demand: Demand) -> Growth:
             _for_spares(chosen, pool, packing)
     return Growth(
         serve=dict(sorted(chosen.serve.items())),
-        used=frozenset(packing.placed) | frozenset(chosen.serve),
+        used=frozenset(packing.placed) | frozenset(chosen.serve) | reserved,
+        reserved=reserved,
         refusals=tuple(chosen.refusals),
     )
 
@@ -89,10 +93,11 @@ def _for_demand(chosen: _Chosen, demand: Demand) -> Packing:
     fleet = chosen.fleet
     bins = tuple(fleet.bins())
     room: dict[str, int] = {pool.name: fleet.room(pool) for pool in fleet.pools.values()}
-    placed = pack(demand.lasting, bins, room=room)
+    placed = _packed(chosen, demand, bins, room)
     _open(chosen, placed, bins)
     there = tuple(b for b in bins if b.tier < STANDBY_TIER)
-    _open(chosen, pack(demand.pending, there, room=room), there)
+    _open(chosen, pack(demand.pending, there, room=room, gangs=demand.gangs), there)
+    chosen.refusals.extend(_unmet_gang(chosen, gang) for gang in placed.left_gangs)
     chosen.refusals.extend(_unmet(chosen, placed.left))
     is_empty = not any(m.standing in BOUNDED or m.standing is Standing.RELEASED for m in fleet.members)
     if is_empty and not chosen.serve:
@@ -104,6 +109,46 @@ def _for_demand(chosen: _Chosen, demand: Demand) -> Packing:
         )
         chosen.refusals.append(Refusal(rule="first_poll", figure=float(passing), text=text))
     return placed
+
+
+def _packed(chosen: _Chosen, demand: Demand, bins: Sequence[Bin], room: Mapping[str, int]) -> Packing:
+    """Pack gangs and the requests that last; no node starts for a gang that small requests would starve.
+
+    Ray serves single requests before a group, so a node that comes for a group is soon full of them. Unless
+    these find room elsewhere too, the group waits for its turn and is told as contended.
+    """
+    placed = pack(demand.lasting, bins, room=room, gangs=demand.gangs)
+    opening = {b.name: b for b in bins if b.opens}
+    started = [opening[name] for name in placed.gang_bins if name in opening]
+    rivals = [shape for shape in placed.left if any(can_take(b.free, shape) for b in started)]
+    if not rivals:
+        return placed
+    for gang in demand.gangs:
+        text = (
+            f"{gang_words(gang)} waits: pending {words(rivals)} would take its nodes, and no more may start"
+        )
+        chosen.refusals.append(Refusal(rule="contended", figure=float(gang.size), text=text))
+    return pack(demand.lasting, bins, room=room)
+
+
+def _unmet_gang(chosen: _Chosen, gang: Gang) -> Refusal:
+    pools = chosen.fleet.pools.values()
+    rooms = ", ".join(f"{p.name} may start {chosen.room(p)} up to its max of {p.ceiling}" for p in pools)
+    text = f"{gang_words(gang)} waits: its nodes are not all to be had; {rooms}"
+    return Refusal(rule="gang", figure=float(gang.size), text=text)
+
+
+def _for_requested(chosen: _Chosen, demand: Demand) -> frozenset[str]:
+    """Ask for the nodes that ``request_resources()`` needs beyond those there, and return all it needs."""
+    if not demand.requested:
+        return frozenset()
+    fleet = chosen.fleet
+    bins = tuple(replace(b, opens=False) if b.name in chosen.serve else b for b in fleet.whole_bins())
+    room: dict[str, int] = {pool.name: chosen.room(pool) for pool in fleet.pools.values()}
+    placed = pack(demand.requested, bins, room=room)
+    _open(chosen, placed, bins)
+    chosen.refusals.extend(_unmet(chosen, placed.left))
+    return frozenset(placed.placed)
 
 
 def _open(chosen: _Chosen, packing: Packing, bins: Sequence[Bin], *, most: int | None = None) -> None:

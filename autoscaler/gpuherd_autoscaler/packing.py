@@ -2,7 +2,8 @@
 
 Nodes in the same state are one class, so cost is O(shapes x classes), at worst O(shapes x nodes).
 Best fit is a heuristic: in mixed cases one node more than the optimum may be opened. GPUs are counted
-one by one: two halves of two GPUs are no whole one (Ray places a fraction on one GPU).
+one by one: two halves of two GPUs are no whole one (Ray places a fraction on one GPU). Gangs come first,
+each as a transaction: where one bundle finds no place, none is placed.
 """
 
 import functools
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpuherd.ray import Shape
+from gpuherd.ray import Gang, Shape, Strategy
 from gpuherd_autoscaler.memory import Resources
 
 GPU: Final = "GPU"
@@ -49,6 +50,10 @@ class Packing:
 
     placed: Mapping[str, tuple[Shape, ...]]
     left: tuple[Shape, ...]
+    left_gangs: tuple[Gang, ...] = ()
+    """Gangs that could not be placed as a whole."""
+    gang_bins: frozenset[str] = frozenset()
+    """Bins that hold bundles of gangs."""
 
 
 @dataclass(slots=True)
@@ -74,12 +79,43 @@ class _Floor:
         for state in sorted(self.classes):
             if left == 0:
                 break
-            if state[3] < need.gpu or (state[1] and state[3] > 0 and not need.opens_gpu_nodes):
-                continue
-            each = _fits(state, need)
+            each = _fits(state, need) if _admits(state, need) else 0
             if each > 0:
                 left -= self._fill_class(state, shape, need, min(each, left), left)
         return left
+
+    def spread(self, shape: Shape, need: _Need, used: set[str]) -> int:
+        """Place at most one request on a node, none on ``used`` ones; return how many are left."""
+        left = shape.count
+        for state in sorted(self.classes):
+            if left == 0:
+                break
+            if not _admits(state, need) or _fits(state, need) < 1:
+                continue
+            names = self.classes[state]
+            free = sorted(name for name in names if name not in used)
+            chosen = free[: min(left, self.room.get(state[6], 0)) if state[1] else left]
+            if not chosen:
+                continue
+            if state[1]:
+                self.room[state[6]] -= len(chosen)
+            used.update(chosen)
+            taken = set(chosen)
+            rest = [name for name in names if name not in taken]
+            del self.classes[state]
+            if rest:
+                self.classes[state] = rest
+            self._move(chosen, state, shape.resources, need, 1)
+            left -= len(chosen)
+        return left
+
+    def copy(self) -> "_Floor":
+        """Return a floor to go back to."""
+        return _Floor(
+            classes={state: list(names) for state, names in self.classes.items()},
+            room=dict(self.room),
+            placed={name: list(here) for name, here in self.placed.items()},
+        )
 
     def _fill_class(self, state: _State, shape: Shape, need: _Need, each: int, left: int) -> int:
         names = self.classes[state]
@@ -110,25 +146,85 @@ class _Floor:
         self.classes.setdefault(_after(state, need, count), []).extend(names)
 
 
-def pack(demand: Iterable[Shape], bins: Iterable[Bin], *, room: Mapping[str, int]) -> Packing:
-    """Place the demand, hardest shapes first, opening at most ``room`` bins of each group.
+def pack(
+    demand: Iterable[Shape], bins: Iterable[Bin], *, room: Mapping[str, int], gangs: Iterable[Gang] = ()
+) -> Packing:
+    """Place gangs, then the demand, hardest shapes first, opening at most ``room`` bins of each group.
 
     The order of demand and bins does not matter. A GPU node is not opened for a shape that asks for
     nothing but CPU and memory, though an opened one takes such requests too.
     """
     shapes = ordered(merged(demand))
-    others = sorted({name for shape in shapes for name, _ in shape.resources if name != GPU})
+    groups = sorted(gangs, key=_gang_hardness)
+    asked = (*shapes, *(shape for gang in groups for shape in gang.shapes))
+    others = sorted({name for shape in asked for name, _ in shape.resources if name != GPU})
     position = {name: i for i, name in enumerate(others)}
     classes: dict[_State, list[str]] = {}
     for each in bins:
         classes.setdefault(_state(each, others), []).append(each.name)
     floor = _Floor(classes=classes, room=dict(room))
+    floor, left_gangs = _place_gangs(floor, groups, position)
+    gang_bins = frozenset(floor.placed)
     left = []
     for shape in shapes:
         remaining = floor.fill(shape, _need(shape, position))
         if remaining:
             left.append(Shape(resources=shape.resources, count=remaining))
-    return Packing(placed={name: tuple(here) for name, here in floor.placed.items()}, left=tuple(left))
+    return Packing(
+        placed={name: tuple(here) for name, here in floor.placed.items()},
+        left=tuple(left),
+        left_gangs=left_gangs,
+        gang_bins=gang_bins,
+    )
+
+
+def _place_gangs(
+    floor: _Floor, gangs: Sequence[Gang], position: Mapping[str, int]
+) -> tuple[_Floor, tuple[Gang, ...]]:
+    """Return the floor with every gang that fits as a whole, and the others.
+
+    Room only shrinks, so a gang like one that found no place is not tried again.
+    """
+    left: list[Gang] = []
+    hopeless: set[tuple[Strategy, tuple[Shape, ...]]] = set()
+    for gang in gangs:
+        key = (gang.strategy, gang.shapes)
+        before = floor.copy() if key not in hopeless else floor
+        if key in hopeless or not _place_gang(floor, gang, position):
+            hopeless.add(key)
+            left.append(gang)
+            floor = before
+    return floor, tuple(left)
+
+
+def _place_gang(floor: _Floor, gang: Gang, position: Mapping[str, int]) -> bool:
+    """Place the gang and say whether all of it found a place; if not, the floor is of no more use."""
+    used: set[str] = set()
+    for shape in ordered(merged(units(gang))):
+        need = _need(shape, position)
+        is_apart = gang.strategy is Strategy.STRICT_SPREAD
+        if floor.spread(shape, need, used) if is_apart else floor.fill(shape, need):
+            return False
+    return True
+
+
+def units(gang: Gang) -> tuple[Shape, ...]:
+    """Return what each must fit on one node: the bundles, or with STRICT_PACK their sum."""
+    if gang.strategy is not Strategy.STRICT_PACK:
+        return gang.shapes
+    total: dict[str, float] = {}
+    for shape in gang.shapes:
+        for name, amount in shape.resources:
+            total[name] = total.get(name, 0.0) + amount * shape.count
+    return (Shape(resources=tuple(sorted(total.items()))),)
+
+
+_STRICTEST_FIRST: Final = (Strategy.STRICT_SPREAD, Strategy.STRICT_PACK, Strategy.SPREAD, Strategy.PACK)
+
+
+def _gang_hardness(gang: Gang) -> tuple[int, int, list[tuple[float, int, float, Resources]], str]:
+    hardness = [_hardness(shape) for shape in ordered(gang.shapes)]
+    return -gang.size, _STRICTEST_FIRST.index(gang.strategy), hardness, gang.details
 
 
 def merged(demand: Iterable[Shape]) -> tuple[Shape, ...]:
@@ -189,6 +285,11 @@ def _state(each: Bin, others: Sequence[str]) -> _State:
     gpus = ((part, 1),) * (part > 0) + ((_ONE, whole),) * (whole > 0)
     rest = tuple(_parts(each.free.get(name, 0.0)) for name in others)
     return each.tier, each.opens, each.rank, parts, gpus, rest, each.group
+
+
+def _admits(state: _State, need: _Need) -> bool:
+    """Say whether the state has the GPU parts, and may be opened if it would have to be."""
+    return state[3] >= need.gpu and not (state[1] and state[3] > 0 and not need.opens_gpu_nodes)
 
 
 def _fits(state: _State, need: _Need) -> int:

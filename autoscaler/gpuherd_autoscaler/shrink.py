@@ -104,10 +104,12 @@ def _unfit_victim(fleet: Fleet, member: Member, demand: Demand, growth: Growth, 
     idle_s = fleet.idle_s(node.name)
     if why_busy or idle_s is None:
         return f"{prefix}not idle: {why_busy}"
+    if node.name in growth.reserved:
+        return f"{prefix}idle, and request_resources() asks for its room"
     if node.name in growth.used:
         return f"{prefix}idle, and pending demand is planned on it"
     free = node.ray.total if node.ray is not None else {}
-    fitting = [shape for shape in demand.pending if can_take(free, shape)]
+    fitting = [shape for shape in demand.waiting if can_take(free, shape)]
     if fitting:
         return f"{prefix}idle, and pending {words(fitting)} would fit on it"
     if idle_s <= 0:

@@ -83,12 +83,29 @@ class Shape:
     count: int = 1
 
 
+class Strategy(enum.StrEnum):
+    """How Ray lays a placement group out; only the strict ones forbid anything."""
+
+    PACK = "PACK"
+    SPREAD = "SPREAD"
+    STRICT_PACK = "STRICT_PACK"
+    """All bundles on one node."""
+    STRICT_SPREAD = "STRICT_SPREAD"
+    """Each bundle on a node of its own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gang:
-    """Requests of one placement group, to be placed together. ``details`` is Ray's own text."""
+    """Requests of one placement group: all of them are placed or none. ``details`` is Ray's own text."""
 
     shapes: tuple[Shape, ...]
     details: str = ""
+    strategy: Strategy = Strategy.PACK
+
+    @property
+    def size(self) -> int:
+        """Return the number of bundles."""
+        return sum(shape.count for shape in self.shapes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from gpuherd.health import Action, Severity
 from gpuherd.holds import Hold, HoldKind
 from gpuherd.names import HoldId, NodeName, PoolName, RayNodeId
 from gpuherd.phases import Lifecycle, Phase
-from gpuherd.ray import ClusterSight, RayNode, RayStatus, Shape
+from gpuherd.ray import ClusterSight, Gang, RayNode, RayStatus, Shape, Strategy
 from gpuherd.wire.documents import Witness
 from gpuherd_autoscaler.decide import decide
 from gpuherd_autoscaler.memory import Memory
@@ -31,6 +31,10 @@ def limits(*pools: Pool) -> Limits:
 def gpus(each: float = 1.0, count: int = 1, **others: float) -> Shape:
     resources = tuple(sorted({**({"GPU": each} if each else {}), **others}.items()))
     return Shape(resources=resources, count=count)
+
+
+def gang(strategy: Strategy, *shapes: Shape) -> Gang:
+    return Gang(shapes=shapes, strategy=strategy, details=f"01:{strategy}|PENDING")
 
 
 def ray_node(
@@ -101,10 +105,16 @@ def picture(
     at: float = 0.0,
     session: str = "s",
     freshness: Freshness = Freshness.FRESH,
+    gangs: Iterable[Gang] = (),
+    requested: Iterable[Shape] = (),
 ) -> Snapshot:
     listed = list(nodes)
     sight = ClusterSight(
-        session=session, nodes=tuple(n.ray for n in listed if n.ray is not None), pending=tuple(pending)
+        session=session,
+        nodes=tuple(n.ray for n in listed if n.ray is not None),
+        pending=tuple(pending),
+        gangs=tuple(gangs),
+        requested=tuple(requested),
     )
     return Snapshot(
         at=at,

@@ -9,7 +9,7 @@ from typing import Final
 
 from gpuherd.errors import HeadFault
 from gpuherd.names import NameInvalid, NodeName, RayNodeId, parse_node
-from gpuherd.ray import ClusterSight, Gang, RayNode, RayStatus, Shape
+from gpuherd.ray import ClusterSight, Gang, RayNode, RayStatus, Shape, Strategy
 from gpuherd.shell import gcs_pb2 as pb
 
 _SIGNS: Final = (
@@ -95,7 +95,14 @@ def _gang(gang: pb.GangResourceRequest) -> Gang:
     return Gang(
         shapes=merge(_shape(bundle.resources_bundle) for bundle in first),
         details=gang.details,
+        strategy=read_strategy(gang.details),
     )
+
+
+def read_strategy(details: str) -> Strategy:
+    """Return the strategy in ``<placement group>:<strategy>|<state>``; PACK, Ray's own default, if none."""
+    word = details.rpartition(":")[2].partition("|")[0]
+    return next((strategy for strategy in Strategy if strategy == word), Strategy.PACK)
 
 
 def _counted(requests: Iterable[pb.ResourceRequestByCount]) -> tuple[Shape, ...]:
