@@ -147,3 +147,14 @@ def test_corrupted_packets_change_nothing(seed: int) -> None:
     world.run(30.0)
     assert not {v for a in range(8) for b in range(8) if (v := verdict(world, a, b)) in GONE}
     assert sum(n.core.counters.dropped.get("signature", 0) for n in world.nodes) > 0
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 9])
+def test_refusals_of_all_others_cause_no_storm(nodes: int) -> None:
+    """Found by chance: each refusal led to the next look at once, some 500 a second."""
+    world = settled(nodes, seed=1)
+    for node in range(1, nodes):
+        world.kill(node)
+    before = world.nodes[0].core.counters.packets_out
+    world.run(20.0)
+    assert world.nodes[0].core.counters.packets_out - before < 20 * limits.PACKETS_PER_S

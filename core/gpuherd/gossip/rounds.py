@@ -1,5 +1,6 @@
 """The probe rounds: once a period one expected member, in shuffled turns."""
 
+from gpuherd.gossip import limits
 from gpuherd.gossip.desk import Desk
 from gpuherd.gossip.identity import NameHash
 from gpuherd.gossip.looks import Look, Looks, Why
@@ -17,6 +18,8 @@ class Rounds:
         self._witnesses = witnesses
         self._rolls = rolls
         self._turns: list[NameHash] = []
+        self._extra_at = 0.0
+        # A refusal comes within a millisecond: without a distance dead agents are asked 500 times a second.
         looks.on_end(Why.ROUND, self._ended)
 
     def start(self, now: float) -> None:
@@ -62,9 +65,11 @@ class Rounds:
         if not desk.is_voter or self._rolls.is_minority:
             return
         # Silence is seldom alone: the next member is looked at now, so that a lost rack is known in seconds.
-        another = self._next()
-        if another is not None:
-            self._looks.begin(another, Why.ROUND, now)
+        if now >= self._extra_at:
+            self._extra_at = now + limits.LOOK_S
+            another = self._next()
+            if another is not None:
+                self._looks.begin(another, Why.ROUND, now)
         if look.subject in desk.accusations or desk.docket.is_held(look.subject):
             return
         self._witnesses.inquire(look, kind, now)
