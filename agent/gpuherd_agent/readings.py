@@ -60,7 +60,8 @@ class GpuReading:
     utilisation_ratio: float | None = None
     power_watts: float | None = None
     recovery_action: int | None = None
-    """Field 230: 0 none, 1 reset GPU, 2 reboot, 3 drain peers, 4 drain and reset."""
+    """Field 230: 0 none, 1 reset GPU, 2 reboot, 3 drain peers, 4 drain and reset, 5 recover the IMEX domain,
+    6 bus reset, 7 reboot the system (the last three from driver 580 on)."""
     memory_utilisation_ratio: float | None = None
     """Share of the last sample period in which memory was read or written."""
     encoder_utilisation_ratio: float | None = None
@@ -83,6 +84,38 @@ class GpuReading:
     is_row_remap_failed: bool | None = None
     """A row could not be remapped: the spare ones are used up."""
     pids: tuple[int, ...] | None = None
+    ghost_pids: tuple[int, ...] = ()
+    """Those of ``pids`` that are no process of this host any more."""
+    ecc_enabled: bool | None = None
+    ecc_pending: bool | None = None
+    """The ECC mode that the next reset brings."""
+    sram_uncorrected_total: int | None = None
+    sram_threshold_exceeded: bool | None = None
+    banks_without_spares: int | None = None
+    retired_pages_total: int | None = None
+    retired_pending: bool | None = None
+    unrepairable: bool | None = None
+    hw_slowdown: bool | None = None
+    """Clock event reasons HW slowdown 0x8 or HW thermal 0x40."""
+    power_brake: bool | None = None
+    """Clock event reason 0x80: the supply asked for less."""
+    sw_thermal: bool | None = None
+    """Clock event reason 0x20."""
+    sm_clock_max_hertz: float | None = None
+    power_limit_watts: float | None = None
+    fan_ratio: float | None = None
+    pcie_generation: int | None = None
+    pcie_generation_max: int | None = None
+    nvlinks_up: int | None = None
+    nvlinks_supported: int | None = None
+    nvlink_errors_total: int | None = None
+    """Replay and recovery errors of all links."""
+    fabric_completed: bool | None = None
+    """None also where the board has no fabric."""
+    fabric_unhealthy: tuple[str, ...] = ()
+    """Names of the bad bits of the fabric's health mask."""
+    mig_enabled: bool | None = None
+    mig_pending: bool | None = None
     errors: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -128,6 +161,57 @@ class ProbeReading:
     is_repeat: bool = False
 
 
+class KernelKind(enum.StrEnum):
+    """What a line of the kernel log is about."""
+
+    XID = "xid"
+    SXID = "sxid"
+    BUS_LOST = "bus_lost"
+    """The driver's words "fallen off the bus", with or without an Xid."""
+    INIT_FAILED = "init_failed"
+    """RmInitAdapter failed."""
+    OOM = "oom"
+    PCIE = "pcie"
+    """Uncorrected PCIe error (AER)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelEvent:
+    """One line. ``bus`` is the PCI address without function, such as ``0000:18:00``; code 0 = none."""
+
+    kind: KernelKind
+    code: int = 0
+    bus: str = ""
+    pid: int | None = None
+    text: str = ""
+    is_fatal: bool = True
+    """For SXid: Fatal or Non-fatal, as the line says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelReading:
+    """What the kernel log brought since the look before. ``missed`` lines were overwritten, or too many."""
+
+    at: float
+    events: tuple[KernelEvent, ...] = ()
+    missed: int = 0
+    why_blind: str = ""
+    """Why the log cannot be read; empty = it can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesReading:
+    """The GPUs as everyone but NVML sees them. None = that place cannot be read here."""
+
+    at: float
+    pci: tuple[str, ...] | None = None
+    """Addresses of NVIDIA display devices in sysfs, without function."""
+    driver: tuple[str, ...] | None = None
+    """Addresses that the driver lists in /proc/driver/nvidia/gpus."""
+    nodes: int | None = None
+    """Device files /dev/nvidia0, 1, ..."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReading:
     """The host at one instant."""
@@ -140,6 +224,38 @@ class HostReading:
     load_1m: float
     cpu_count: int
     uptime_s: float
+    memory_stall_ratio: float | None = None
+    """PSI memory full avg10: share of the last 10 s in which nothing ran for lack of memory."""
+    oom_kills_total: int | None = None
+    stuck_processes: int | None = None
+    """Processes in state D whose name starts with nvidia."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """How one GPU did over a while; None = not watched for long enough, or not offered."""
+
+    corrected_per_s: float | None = None
+    """Corrected memory errors, mean of the last 5 minutes."""
+    hw_slowdown_ratio: float | None = None
+    """Share of the looks of the last 10 minutes."""
+    power_brake_ratio: float | None = None
+    """... of the last 5 minutes."""
+    sw_thermal_ratio: float | None = None
+    """... of the last 30 minutes."""
+    slow_clock_ratio: float | None = None
+    """Looks of the last 10 minutes that were busy and had a low clock without any reason."""
+    replays_per_min: float | None = None
+    nvlink_errors_per_min: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowLooks:
+    """How the driver answered over the last 10 minutes."""
+
+    looks: int = 0
+    slow: int = 0
+    """Looks that took longer than a second, or that had no answer in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,5 +275,11 @@ class Snapshot:
     ecc_baseline: Mapping[GpuUuid, int] = field(default_factory=dict)
     total_bytes_baseline: Mapping[GpuUuid, int] = field(default_factory=dict)
     pci_bus_ids: Mapping[GpuUuid, str] = field(default_factory=dict)
+    trends: Mapping[GpuUuid, Trend] = field(default_factory=dict)
+    slow_looks: SlowLooks = field(default_factory=SlowLooks)
+    kernel: KernelReading | None = None
+    devices: DevicesReading | None = None
+    ray_gpus: int | None = None
+    """GPUs that Ray believes the node to have; None = not a member, or not asked lately."""
     checks: tuple[SiteReading, ...] = ()
     """The last word of each of the site's checks."""

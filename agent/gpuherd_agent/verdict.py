@@ -7,15 +7,22 @@ neither confirms nor clears it.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from gpuherd.health import Action, Finding, Severity, Verdict, fold
 from gpuherd.names import GpuUuid
 from gpuherd_agent.readings import ProbeOutcome, ProbeReading, Snapshot
-from gpuherd_agent.rules import driver, dropout
+from gpuherd_agent.rules import counts, driver, dropout, kernel
 from gpuherd_agent.rules.catalog import RULES
-from gpuherd_agent.rules.rule import Rule
+from gpuherd_agent.rules.rule import Rule, Sensor
 
-_NEVER = float("inf")
+Key = tuple[str, GpuUuid | None]
+
+_NEVER: Final = float("inf")
+FLAPS: Final = 3
+FLAP_WINDOW_S: Final = 3_600.0
+FLAP_HOLD_S: Final = 1_800.0
+"""A finding that was raised FLAPS times within the window ends only after so long without it."""
 
 
 @dataclass(slots=True)
@@ -28,6 +35,9 @@ class _Track:
     looks: deque[bool] = field(init=False)
     clean: int = 0
     clean_since: float = _NEVER
+
+    held_s: float = 0.0
+    """At least so long it must be gone: longer than the rule's own hold for what comes and goes."""
 
     def __post_init__(self) -> None:
         self.looks = deque(maxlen=self.rule.raise_m)
@@ -51,8 +61,8 @@ class _Track:
             return
         self.clean += 1
         self.clean_since = min(self.clean_since, at)
-        held_s = at - self.clean_since
-        if self.clean >= self.rule.clear_k and held_s >= self.rule.clear_hold_s:
+        gone_s = at - self.clean_since
+        if self.clean >= self.rule.clear_k and gone_s >= max(self.rule.clear_hold_s, self.held_s):
             self.stands = False
             self.looks.clear()
             self.looks.append(False)
@@ -63,7 +73,9 @@ class Judge:
 
     def __init__(self, rules: Sequence[Rule] = RULES, latched: tuple[Finding, ...] = ()) -> None:
         self._rules = tuple(rules)
-        self._tracks: dict[tuple[str, GpuUuid | None], _Track] = {}
+        self._tracks: dict[Key, _Track] = {}
+        self._raised: dict[Key, deque[float]] = {}
+        self._seen: dict[Sensor, object] = {}
         by_name = {rule.name: rule for rule in self._rules}
         for finding in latched:
             rule = by_name.get(finding.rule)
@@ -91,34 +103,69 @@ class Judge:
 
     def step(self, snapshot: Snapshot) -> Verdict:
         """Return the verdict after this look: unknown while nothing stands and the GPUs were not read."""
-        if snapshot.probe is not None and not snapshot.probe.is_repeat:
-            for rule in self._rules:
-                self._apply(rule, snapshot, snapshot.probe)
+        looked = {sensor for sensor in Sensor if self._is_new(sensor, snapshot)}
+        for rule in self._rules:
+            if rule.sensor in looked:
+                self._apply(rule, snapshot)
         standing = _root_causes([_told(t) for t in self._tracks.values() if t.stands])
         was_read = snapshot.probe is not None and snapshot.probe.outcome is ProbeOutcome.OK
         has_none = snapshot.declared == 0 and snapshot.probe is not None
-        if not standing and not (was_read or has_none):
-            return Verdict(severity=Severity.UNKNOWN)
+        if not (was_read or has_none) and not any(f.severity > Severity.UNKNOWN for f in standing):
+            return replace(fold(standing), severity=Severity.UNKNOWN)
         return fold(standing)
 
-    def _apply(self, rule: Rule, snapshot: Snapshot, probe: ProbeReading) -> None:
+    def _is_new(self, sensor: Sensor, snapshot: Snapshot) -> bool:
+        """Say whether this sensor has looked since the last step; an old failure told again is no look."""
+        look = _look_of(sensor, snapshot)
+        if isinstance(look, ProbeReading):
+            return not look.is_repeat
+        is_new = look is not None and look is not self._seen.get(sensor)
+        self._seen[sensor] = look
+        return is_new
+
+    def _apply(self, rule: Rule, snapshot: Snapshot) -> None:
         found = {f.key: f for f in rule.judge(snapshot, rule.limits)}
         for key, finding in found.items():
             track = self._tracks.get(key)
             if track is None:
                 track = self._tracks[key] = _Track(rule=rule, latest=finding)
+            stood = track.stands
             track.saw(finding)
-        if probe.outcome not in rule.cleared_by:
+            if track.stands and not stood:
+                track.held_s = self._hold(key, snapshot.at)
+        probe = snapshot.probe
+        is_of_probe = rule.sensor is Sensor.PROBE
+        if is_of_probe and (probe is None or probe.outcome not in rule.cleared_by):
             return
-        read = {g.gpu for g in probe.gpus if rule.is_read(g)}
+        read = {g.gpu for g in probe.gpus if rule.is_read(g)} if probe else set()
         for key, track in list(self._tracks.items()):
             if track.rule is not rule or key in found:
                 continue
             # What is only pending lapses also when its GPU cannot be read: it would else wait for ever.
-            if key[1] is None or key[1] in read or not track.stands:
+            if key[1] is None or key[1] in read or not is_of_probe or not track.stands:
                 track.saw_nothing(snapshot.at)
             if track.is_over:
                 del self._tracks[key]
+
+    def _hold(self, key: Key, at: float) -> float:
+        """Note that a finding was raised; return how long it must be gone if it has come and gone before."""
+        raised = self._raised.setdefault(key, deque(maxlen=FLAPS))
+        raised.append(at)
+        is_flapping = len(raised) == FLAPS and at - raised[0] <= FLAP_WINDOW_S
+        return FLAP_HOLD_S if is_flapping else 0.0
+
+
+def _look_of(sensor: Sensor, snapshot: Snapshot) -> object | None:
+    """Return the object that this sensor's last look left; a new look leaves a new object."""
+    if sensor is Sensor.RAY:
+        return snapshot.probe if snapshot.ray_gpus is not None else None
+    looks: dict[Sensor, object | None] = {
+        Sensor.PROBE: snapshot.probe,
+        Sensor.HOST: snapshot.host,
+        Sensor.KERNEL: snapshot.kernel,
+        Sensor.DEVICES: snapshot.devices,
+    }
+    return looks[sensor]
 
 
 def _told(track: _Track) -> Finding:
@@ -129,8 +176,32 @@ def _told(track: _Track) -> Finding:
 
 
 def _root_causes(standing: list[Finding]) -> list[Finding]:
-    """Leave out what follows from another: with the driver or every GPU gone, the rest is that incident."""
-    return [f for f in standing if _is_cause(f)] or standing
+    """Leave out what follows from another: one incident is told once.
+
+    With the driver or every GPU gone, the rest is that incident; of a lost GPU only its loss is told.
+    """
+    causes = [f for f in standing if _is_cause(f)]
+    if causes:
+        return causes
+    lost = {f.gpu for f in standing if f.rule in _LOSSES and f.gpu is not None}
+    told: set[GpuUuid] = set()
+    kept = []
+    for finding in sorted(
+        standing, key=lambda f: _LOSSES.index(f.rule) if f.rule in _LOSSES else len(_LOSSES)
+    ):
+        if finding.gpu not in lost:
+            if not (lost and finding.rule in _COUNTS):
+                kept.append(finding)
+        elif finding.rule in _LOSSES and finding.gpu not in told:
+            told.add(finding.gpu)
+            kept.append(finding)
+    return kept
+
+
+_LOSSES: Final = (dropout.LOST, kernel.LOST, kernel.INIT)
+"""Of one GPU the first of these is told."""
+_COUNTS: Final = (dropout.COUNT, counts.PCI, counts.DRIVER)
+"""Fewer than declared, which a loss that is told explains."""
 
 
 def _is_cause(finding: Finding) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 from gpuherd.health import Action, Finding, Repair, Severity
 from gpuherd.names import GpuUuid
 from gpuherd_agent.readings import GpuReading, NvmlCode, ProbeOutcome, ProbeReading, Snapshot
+from gpuherd_agent.rules import counts
 
 LOST: Final = "gpu_lost"
 COUNT: Final = "gpu_count"
@@ -27,7 +28,7 @@ def judge_lost(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
     """
     del limits
     probe = snapshot.probe
-    if probe is None or probe.outcome is not ProbeOutcome.OK:
+    if probe is None or probe.outcome is not ProbeOutcome.OK or counts.is_denied(snapshot):
         return
     gone = [
         *((g.gpu, "has fallen off the bus") for g in probe.gpus if NvmlCode.GPU_IS_LOST in g.errors.values()),
@@ -101,6 +102,8 @@ def judge_count(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
     del limits
     probe = snapshot.probe
     if probe is None or probe.counted is None or probe.counted == snapshot.declared:
+        return
+    if counts.is_denied(snapshot):
         return
     fewer = probe.counted < snapshot.declared
     vanished = _vanished(probe, snapshot)

@@ -8,6 +8,7 @@ from gpuherd.health import Action, Finding, Repair, Severity
 from gpuherd_agent.readings import GpuReading, Snapshot
 
 NAME: Final = "ecc_uncorrected"
+SRAM: Final = "ecc_sram_threshold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +39,24 @@ def judge(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
             gpu=gpu.gpu,
             evidence={"uncorrected_volatile_total": count, "baseline_total": base},
         )
+
+
+def has_sram(gpu: GpuReading) -> bool:
+    """Say whether the board tells of its SRAM threshold."""
+    return gpu.sram_threshold_exceeded is not None
+
+
+def judge_sram(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
+    """Yield a finding for each GPU that has had more SRAM errors than its maker allows."""
+    del limits
+    for gpu in snapshot.probe.gpus if snapshot.probe else ():
+        if gpu.sram_threshold_exceeded:
+            yield Finding(
+                rule=SRAM,
+                severity=Severity.CRITICAL,
+                action=Action.DRAIN,
+                repair=Repair.RMA,
+                reason=f"GPU {gpu.gpu} has passed the SRAM error threshold of its maker",
+                gpu=gpu.gpu,
+                evidence={"sram_uncorrected_total": gpu.sram_uncorrected_total or 0},
+            )

@@ -1,11 +1,30 @@
 """What a rule is: one hazard, its limits, and how its findings are raised and cleared."""
 
+import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from gpuherd.health import Finding
 from gpuherd_agent.readings import GpuReading, ProbeOutcome, Snapshot
+
+
+class Sensor(enum.Enum):
+    """Whose look a rule judges: its findings are raised and cleared by looks of that sensor."""
+
+    PROBE = "probe"
+    HOST = "host"
+    KERNEL = "kernel"
+    DEVICES = "devices"
+    RAY = "ray"
+
+
+class Scope(enum.StrEnum):
+    """What a finding is about."""
+
+    GPU = "gpu"
+    NODE = "node"
+    FABRIC = "fabric"
 
 
 def is_always_read(gpu: GpuReading) -> bool:
@@ -27,6 +46,10 @@ class Rule:
     """
 
     name: str
+    covers: tuple[str, ...] = ()
+    """Ids of the catalogue of hazards (docs/guide/health.md) that it stands for."""
+    sensor: Sensor = Sensor.PROBE
+    scope: Scope = Scope.GPU
     limits: Any
     """An instance of the rule's own Limits."""
     judge: Callable[[Snapshot, Any], Iterator[Finding]]

@@ -1,6 +1,7 @@
 """Each rule at its boundaries: what it raises, and when it stays silent."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.kit.readings import GIB, cycle, failed, gpu, look, uuid
 from gpuherd.health import Action, Finding, Severity
 from gpuherd.names import GpuUuid
 from gpuherd_agent.readings import ProbeOutcome, ProbeReading, Snapshot
-from gpuherd_agent.rules import driver, dropout, ecc, memory, site_check, temperature
+from gpuherd_agent.rules import counts, driver, dropout, ecc, kernel, memory, remap, site_check, temperature
 from gpuherd_agent.rules.catalog import RULES
 from gpuherd_agent.sightings import Sightings
 
@@ -263,8 +264,31 @@ def test_no_rule_speaks_of_a_host_that_is_well_or_was_not_read() -> None:
 
 
 def test_only_the_short_list_acts_by_itself() -> None:
-    acting = {rule.name for rule in RULES if rule.enforce}
-    assert acting - {site_check.NAME} == {driver.HUNG, driver.MISSING, dropout.LOST, dropout.COUNT, ecc.NAME}
+    acting = {rule.name for rule in RULES if rule.enforce} - {site_check.NAME}
+    lost = {dropout.LOST, kernel.LOST}
+    counted = {dropout.COUNT, counts.PCI}
+    assert acting == {driver.HUNG, driver.MISSING, *lost, *counted, ecc.NAME, remap.FAILED}
+
+
+HAZARDS = (
+    *(f"D{n}" for n in range(1, 11)),
+    *(f"T{n}" for n in range(1, 6)),
+    *(f"C{n}" for n in range(1, 6)),
+    *(f"M{n}" for n in range(1, 7)),
+    *(f"E{n}" for n in range(1, 10)),
+    *(f"N{n}" for n in range(1, 7)),
+    *(f"P{n}" for n in range(1, 6)),
+    *("H1", "H2", "H3"),
+    *("X-application", "X-contained", "X-reset", "X-reboot", "X-inspect", "X-unknown", "X-switch"),
+)
+"""Every hazard that a GPU host is known to have, by the catalogue's ids."""
+
+
+def test_every_hazard_has_a_rule_or_a_row_that_says_why_not() -> None:
+    built = {hazard for rule in RULES for hazard in rule.covers}
+    rows = re.findall(r"^\| ([A-Z][\w-]*) \|", (ROOT / "docs" / "not-built.md").read_text(), re.MULTILINE)
+    assert built & set(rows) == set(), "a rule and a row"
+    assert built | set(rows) == set(HAZARDS)
 
 
 def test_every_rule_has_a_name_of_its_own_a_source_and_a_page() -> None:

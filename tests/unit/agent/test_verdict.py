@@ -106,7 +106,7 @@ def test_a_look_that_read_nothing_clears_nothing(outcome: ProbeOutcome) -> None:
 def test_a_gpu_that_is_not_there_clears_nothing_of_itself() -> None:
     looks = Looks()
     looks(WELL, *[HOT] * 3)
-    without = cycle(gpu(1), gpu(2), gpu(3), lost=[0])
+    without = cycle(gpu(1), gpu(2), gpu(3), lost=[0], code=999)
     assert "temperature_core" in {f.rule for f in looks(*[without] * 400).findings}
 
 

@@ -1,10 +1,10 @@
-"""Every rule, in the order in which findings are made. Explicit: importing has no effects."""
+"""Whether driver and GPUs are there and answer: rules, written out."""
 
 from typing import Final
 
 from gpuherd_agent.readings import ProbeOutcome
-from gpuherd_agent.rules import driver, dropout, ecc, memory, site_check, temperature
-from gpuherd_agent.rules.rule import Rule
+from gpuherd_agent.rules import counts, driver, driver_pace, dropout, host
+from gpuherd_agent.rules.rule import Rule, Scope, Sensor
 
 _NVML: Final = "NVIDIA NVML reference, nvmlReturn_t"
 _LOOKS_OF_A_MINUTE: Final = 60
@@ -14,6 +14,8 @@ _DRIVER_ANSWERS: Final = frozenset({ProbeOutcome.OK, ProbeOutcome.NO_DRIVER})
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
         name=driver.HUNG,
+        scope=Scope.NODE,
+        covers=("D7",),
         limits=driver.Limits(),
         judge=driver.judge_hung,
         enforce=True,
@@ -23,6 +25,8 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         name=driver.MISSING,
+        scope=Scope.NODE,
+        covers=("D9",),
         limits=driver.Limits(),
         judge=driver.judge_missing,
         raise_n=2,
@@ -33,6 +37,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         name=driver.PROBE,
+        scope=Scope.NODE,
         limits=driver.Limits(),
         judge=driver.judge_probe,
         raise_n=3,
@@ -43,6 +48,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         name=dropout.LOST,
+        covers=("D1",),
         limits=dropout.Limits(),
         judge=dropout.judge_lost,
         raise_n=2,
@@ -54,6 +60,8 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         name=dropout.COUNT,
+        scope=Scope.NODE,
+        covers=("D4",),
         limits=dropout.Limits(),
         judge=dropout.judge_count,
         raise_n=2,
@@ -64,6 +72,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         name=dropout.RESET,
+        covers=("D2",),
         limits=dropout.Limits(),
         judge=dropout.judge_reset,
         raise_n=2,
@@ -74,6 +83,8 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         name=dropout.HANDLE,
+        scope=Scope.NODE,
+        covers=("D6",),
         limits=dropout.Limits(),
         judge=dropout.judge_handle,
         raise_n=2,
@@ -83,6 +94,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         name=dropout.RECOVERY,
+        covers=("D3",),
         limits=dropout.Limits(),
         judge=dropout.judge_recovery,
         is_read=dropout.has_recovery,
@@ -91,75 +103,77 @@ RULES: Final[tuple[Rule, ...]] = (
         source="nvml.h, nvmlDeviceGpuRecoveryAction_t (field 230)",
     ),
     Rule(
-        name=ecc.NAME,
-        limits=ecc.Limits(),
-        judge=ecc.judge,
-        is_read=ecc.has_count,
-        latched=True,
-        enforce=True,
-        runbook="ecc_uncorrected.md",
-        source="NVIDIA GPU memory error management: uncorrectable errors",
-    ),
-    Rule(
-        name=temperature.CORE,
-        limits=temperature.Limits(),
-        judge=temperature.judge_core,
-        is_read=temperature.has_core,
+        name=driver_pace.SLOW,
+        covers=("D8",),
+        scope=Scope.NODE,
+        limits=driver_pace.Limits(),
+        judge=driver_pace.judge,
         raise_n=3,
         raise_m=5,
-        clear_hold_s=300.0,
-        runbook="temperature.md",
-        source="NVML temperature thresholds SLOWDOWN and SHUTDOWN of the board itself",
+        clear_hold_s=600.0,
+        cleared_by=frozenset(ProbeOutcome),
+        runbook="driver_slow.md",
+        source="DCGM #313, NVSentinel #1748: a storm of corrected errors stalled the monitors",
     ),
     Rule(
-        name=temperature.MEMORY,
-        limits=temperature.Limits(),
-        judge=temperature.judge_memory,
-        is_read=temperature.has_memory,
-        raise_n=3,
-        raise_m=5,
-        clear_hold_s=300.0,
-        runbook="temperature.md",
-        source="NVML temperature threshold MEM_MAX of the board itself",
-    ),
-    Rule(
-        name=temperature.SENSOR,
-        limits=temperature.Limits(),
-        judge=temperature.judge_sensor,
-        is_read=temperature.has_sensor,
-        raise_n=3,
-        raise_m=5,
-        runbook="temperature.md",
-        source="readings of 0 and 255 reported by users of nvidia-smi",
-    ),
-    Rule(
-        name=memory.LEAKED,
-        limits=memory.Limits(),
-        judge=memory.judge_leaked,
-        is_read=memory.has_use,
-        raise_n=_LOOKS_OF_A_MINUTE,
-        raise_m=_LOOKS_OF_A_MINUTE,
-        runbook="memory.md",
-        source="nvmlDeviceGetMemoryInfo against the driver's process lists",
-    ),
-    Rule(
-        name=memory.SHRUNK,
-        limits=memory.Limits(),
-        judge=memory.judge_shrunk,
-        is_read=memory.has_total,
+        name=counts.PCI,
+        covers=("D4",),
+        sensor=Sensor.DEVICES,
+        scope=Scope.NODE,
+        limits=counts.Limits(),
+        judge=counts.judge_pci,
         raise_n=2,
         raise_m=2,
-        runbook="memory.md",
-        source="NVIDIA Xid catalogue: 168, reduced memory",
+        enforce=True,
+        runbook="gpu_count.md",
+        source="/sys/bus/pci/devices: vendor 0x10de, class 0x0300 or 0x0302",
     ),
     Rule(
-        name=site_check.NAME,
-        limits=site_check.Limits(),
-        judge=site_check.judge,
-        clear_k=1,
-        enforce=True,  # what may come of it is said by [checks] enforce and by the check itself
-        cleared_by=frozenset(ProbeOutcome),
-        runbook="site_check.md",
-        source="the site's own checks.d",
+        name=counts.DRIVER,
+        covers=("D4",),
+        sensor=Sensor.DEVICES,
+        scope=Scope.NODE,
+        limits=counts.Limits(),
+        judge=counts.judge_driver,
+        raise_n=2,
+        raise_m=2,
+        runbook="gpu_count.md",
+        source="/proc/driver/nvidia/gpus against /sys/bus/pci/devices",
+    ),
+    Rule(
+        name=counts.DENIED,
+        covers=("D4",),
+        sensor=Sensor.DEVICES,
+        scope=Scope.NODE,
+        limits=counts.Limits(),
+        judge=counts.judge_denied,
+        raise_n=2,
+        raise_m=2,
+        runbook="gpu_count.md",
+        source="nvidia-container-toolkit #1227: a device cgroup hides boards from NVML",
+    ),
+    Rule(
+        name=counts.RAY,
+        covers=("D4",),
+        sensor=Sensor.RAY,
+        scope=Scope.NODE,
+        limits=counts.Limits(),
+        judge=counts.judge_ray,
+        raise_n=3,
+        raise_m=3,
+        runbook="gpu_count.md",
+        source="Ray takes --num-gpus at its word",
+    ),
+    Rule(
+        name=host.STUCK,
+        covers=("D7",),
+        sensor=Sensor.HOST,
+        scope=Scope.NODE,
+        limits=host.Limits(),
+        judge=host.judge_stuck,
+        raise_n=_LOOKS_OF_A_MINUTE,
+        raise_m=_LOOKS_OF_A_MINUTE,
+        runbook="driver_hung.md",
+        source="gpud: processes named nvidia in state D",
     ),
 )
