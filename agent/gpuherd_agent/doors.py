@@ -12,7 +12,7 @@ from gpuherd.errors import HerdError
 from gpuherd.names import ClusterName, GpuUuid, NodeName, PoolName, RayNodeId
 from gpuherd.ray import DrainAnswer, DrainReason, HeadVersions, RayNode
 from gpuherd_agent.ground import Ground
-from gpuherd_agent.readings import HostReading, ProbeReading
+from gpuherd_agent.readings import DevicesReading, HostReading, KernelReading, ProbeReading
 from gpuherd_agent.refusals import JoinRefusal
 from gpuherd_agent.site_result import SiteReading
 
@@ -145,6 +145,27 @@ class HeadDoor(Protocol):
 
     async def release(self, head: str, pool: PoolName) -> bool:
         """Free the slots that this node holds; False = the head could not be reached, try again."""
+        ...
+
+
+class KernelDoor(Protocol):
+    """The kernel log."""
+
+    @property
+    def position(self) -> int:
+        """Return where reading stopped; negative = nothing was read in this boot."""
+        ...
+
+    def read(self, now: float) -> KernelReading:
+        """Return what came since the last look; never waits, never raises."""
+        ...
+
+
+class DevicesDoor(Protocol):
+    """The GPUs as the bus and the driver's files show them."""
+
+    def read(self, now: float) -> DevicesReading:
+        """Return what is there; never opens a device, never raises."""
         ...
 
 

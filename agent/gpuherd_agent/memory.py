@@ -76,6 +76,9 @@ class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     latched: tuple[Finding, ...] = ()
     latched_boot_id: str = ""
     """A reboot is the repair that latched findings ask for: of an earlier boot they no longer count."""
+    kernel_position: int = -1
+    kernel_boot_id: str = ""
+    """Where the kernel log of that boot was read to: an old event is never told as new."""
     boards: tuple[Board, ...] = ()
     """The host's GPUs: a lost one goes by its name also after a restart of the agent or a reboot."""
     attempts: tuple[Attempt, ...] = ()

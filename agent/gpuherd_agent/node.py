@@ -14,13 +14,16 @@ from typing import Final
 from gpuherd import __version__
 from gpuherd.bus import Bus
 from gpuherd.health import Action, Finding
+from gpuherd.phases import Phase
 from gpuherd.shell.clock import Clock
 from gpuherd_agent.doors import (
     ChecksDoor,
+    DevicesDoor,
     HeadDoor,
     HooksDoor,
     HostDoor,
     Identity,
+    KernelDoor,
     ProbeDoor,
     RayletDoor,
     SmokeDoor,
@@ -60,6 +63,8 @@ class Outside:
     smoke: SmokeDoor | None = None
     hooks: HooksDoor | None = None
     checks: ChecksDoor | None = None
+    kernel: KernelDoor | None = None
+    devices: DevicesDoor | None = None
     dcgm_compat: bool = False
     repairs: frozenset[Step] = frozenset()
     state_dir: Path | None = None
@@ -94,6 +99,8 @@ class Node:
             left=Left(latched=_latched(memory, identity), boards=memory.boards),
         )
         self.sensing.checks = outside.checks
+        self.sensing.kernel, self.sensing.devices = outside.kernel, outside.devices
+        self.sensing.ray_gpus = self._ray_gpus
         self._bell = VerdictBell(outside.hooks)
         self.steward = Steward(
             identity=identity,
@@ -160,6 +167,10 @@ class Node:
     def _tell(self, kind: str, reason: str) -> None:
         if self._herald is not None:
             self._herald.tell(kind, reason)
+
+    def _ray_gpus(self) -> int | None:
+        raylet = self.steward.memory.raylet
+        return raylet.gpus if raylet is not None and self.steward.station.phase is Phase.MEMBER else None
 
     def why_not_live(self) -> str:
         """Return why a restart of the agent would help, or an empty string."""

@@ -49,12 +49,20 @@ def step(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> St
         latched=facts.latched,
         latched_boot_id=facts.boot_id if facts.latched else "",
         boards=facts.boards or memory.boards,
+        **_cursor(facts),
     )
     memory, news = _with_health_hold(memory, facts)
     if station.under_way is not None:
         return Step(station=station, memory=memory, news=news)
     made = _PHASES[station.phase](station, memory, facts, rules)
     return replace(made, news=(*news, *made.news))
+
+
+def _cursor(facts: Facts) -> dict[str, object]:
+    """Return where the kernel log was read to, with the boot that it is of."""
+    if facts.kernel_position is None:
+        return {}
+    return {"kernel_position": facts.kernel_position, "kernel_boot_id": facts.boot_id}
 
 
 def wants_to_serve(memory: NodeMemory, rules: Rules) -> bool | None:

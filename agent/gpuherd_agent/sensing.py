@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from gpuherd.health import Finding, Verdict
 from gpuherd.shell.clock import Clock
-from gpuherd_agent.doors import ChecksDoor, HostDoor, ProbeDoor
+from gpuherd_agent.doors import ChecksDoor, DevicesDoor, HostDoor, KernelDoor, ProbeDoor
 from gpuherd_agent.memory import Board
-from gpuherd_agent.readings import HostReading, ProbeOutcome, Snapshot
+from gpuherd_agent.readings import DevicesReading, HostReading, ProbeOutcome, Snapshot
 from gpuherd_agent.sightings import Sightings
 from gpuherd_agent.steward import Health
 from gpuherd_agent.verdict import Judge
+
+_DEVICES_EVERY_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,12 @@ class Sensing:
         self._sampled_at: float | None = None
         self.checks: ChecksDoor | None = None
         """The site's checks, if it has any; who sets them lets them run."""
+        self.kernel: KernelDoor | None = None
+        self.devices: DevicesDoor | None = None
+        self.ray_gpus: Callable[[], int | None] = lambda: None
+        """How many GPUs Ray was given here; None while the node is no member."""
+        self._devices: DevicesReading | None = None
+        self._kernel_position: int | None = None
         self.looked_at = clock.now()
         self.ticks_total = 0
         self.late_total = 0
@@ -80,15 +89,34 @@ class Sensing:
         probe = await self._probe.read()
         now = self._clock.now()
         snapshot = self._sightings.take(probe=probe, host=self._read_host(), declared=self._declared, now=now)
-        if self.checks is not None:
-            snapshot = replace(snapshot, checks=self.checks.readings)
+        snapshot = replace(snapshot, **self._beside_the_driver(now))
         if probe.outcome is ProbeOutcome.OK:
             self._sampled_at = now
         self.ticks_total += 1
         self.looked_at = now
         self.health = Health(
-            snapshot=snapshot, verdict=self._judge.step(snapshot), latched=self._judge.latched
+            snapshot=snapshot,
+            verdict=self._judge.step(snapshot),
+            latched=self._judge.latched,
+            kernel_position=self._kernel_position,
         )
+
+    def _beside_the_driver(self, now: float) -> dict[str, Any]:
+        """Return what works with the driver dead, by its field of the snapshot."""
+        found: dict[str, Any] = {"ray_gpus": self.ray_gpus()}
+        if self.checks is not None:
+            found["checks"] = self.checks.readings
+        if self.devices is not None:
+            if self._devices is None or now - self._devices.at >= _DEVICES_EVERY_S:
+                self._devices = self.devices.read(now)
+            found["devices"] = self._devices
+        if self.kernel is not None:
+            reading = self.kernel.read(now)
+            found["kernel"] = reading
+            # Kept when something was told: then it is not told again after a restart.
+            if reading.events or self._kernel_position is None:
+                self._kernel_position = self.kernel.position
+        return found
 
     def acknowledge(self, finding: Finding) -> None:
         """End a latched finding by a person's word; the verdict follows at the next look."""

@@ -25,11 +25,14 @@ from gpuherd_agent.doors import Identity
 from gpuherd_agent.gossiping import Gossiping
 from gpuherd_agent.herald import Herald, NameTaken
 from gpuherd_agent.http_api import new_agent_app, why_not_ready
+from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.node import Node, Outside
 from gpuherd_agent.repair import Step
 from gpuherd_agent.sensing import Pace
 from gpuherd_agent.sensors.backend import BackendUnknown
+from gpuherd_agent.sensors.devices import DevicesSensor
 from gpuherd_agent.sensors.host import HostSensor
+from gpuherd_agent.sensors.kernel_log import Cursor, KernelLog
 from gpuherd_agent.sensors.probe import GpuProbe
 from gpuherd_agent.sensors.site_checks import SiteChecks
 from gpuherd_agent.sensors.smoke import SmokeWork
@@ -138,12 +141,23 @@ async def _outside(
             checks=SiteChecks(settings.checks, clock, _site_environment(settings))
             if settings.checks.folder
             else None,
+            kernel=_kernel(settings, store.load()) if settings.sensors.kernel_log else None,
+            devices=DevicesSensor(Path(settings.sensors.root)) if settings.gpu.declared else None,
             dcgm_compat=settings.http.dcgm_compat,
             repairs=frozenset(step for step in Step if getattr(settings.repair, step.value, False)),
             state_dir=Path(settings.state_dir),
         )
     finally:
         await probe.close()
+
+
+def _kernel(settings: AgentSettings, memory: NodeMemory) -> KernelLog:
+    cursor = Cursor(boot_id=memory.kernel_boot_id, position=memory.kernel_position)
+    return KernelLog(Path(settings.sensors.kernel_log), _boot_id(), cursor)
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def _identity(settings: AgentSettings, *, epoch: int) -> Identity:
@@ -154,7 +168,7 @@ def _identity(settings: AgentSettings, *, epoch: int) -> Identity:
         node=settings.node,
         epoch=epoch,
         host=f"{socket.gethostname()} (state in {state_dir})",
-        boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
+        boot_id=_boot_id(),
     )
 
 

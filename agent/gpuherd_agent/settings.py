@@ -10,6 +10,7 @@ from gpuherd.names import ClusterName, NameInvalid, NodeName, PoolName, parse_na
 from gpuherd_agent.actuators.ray_settings import RaySettings
 from gpuherd_agent.repair_settings import RepairSettings
 from gpuherd_agent.sensors.probe_settings import ProbeSettings
+from gpuherd_agent.sensors.sensor_settings import SensorSettings
 from gpuherd_agent.site_settings import CheckSettings, HookSettings, PreflightSettings
 
 _DEFAULT_POOL: Final = PoolName("default")
@@ -101,6 +102,7 @@ class AgentSettings:
     head: HeadSettings = field(default_factory=HeadSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    sensors: SensorSettings = field(default_factory=SensorSettings)
     checks: CheckSettings = field(default_factory=CheckSettings)
     hooks: HookSettings = field(default_factory=HookSettings)
     preflight: PreflightSettings = field(default_factory=PreflightSettings)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from gpuherd.names import GpuUuid
 from gpuherd_agent.memory import Board
 from gpuherd_agent.readings import GpuReading, HostReading, NvmlCode, ProbeReading, Snapshot
+from gpuherd_agent.trends import Trends
 
 
 class Sightings:
@@ -14,12 +15,14 @@ class Sightings:
         self._known: dict[GpuUuid, None] = {board.gpu: None for board in boards}
         self._ecc: dict[GpuUuid, int] = {}
         self._total_bytes: dict[GpuUuid, int] = {}
+        self._trends = Trends()
         self._pci_bus_ids: dict[GpuUuid, str] = {b.gpu: b.pci_bus_id for b in boards if b.pci_bus_id}
 
     def take(self, *, probe: ProbeReading, host: HostReading | None, declared: int, now: float) -> Snapshot:
         """Return the look with what was known before it; ``now`` is monotonic seconds."""
         for reading in probe.gpus:
             self._see(reading)
+        trends = self._trends.take(probe, now)
         if _is_whole(probe, declared):
             self._known = {reading.gpu: None for reading in probe.gpus}
         return Snapshot(
@@ -31,6 +34,8 @@ class Sightings:
             ecc_baseline=dict(self._ecc),
             total_bytes_baseline=dict(self._total_bytes),
             pci_bus_ids=dict(self._pci_bus_ids),
+            trends=trends,
+            slow_looks=self._trends.slow_looks(),
         )
 
     def _see(self, reading: GpuReading) -> None:

@@ -47,6 +47,7 @@ class Facts:
     verdict: Verdict
     latched: tuple[Finding, ...] = ()
     """Findings that stand until a person ends them, as the verdict knows them."""
+    kernel_position: int | None = None
     boards: tuple[Board, ...] = ()
     present: tuple[GpuUuid, ...] = ()
     healthy: tuple[GpuUuid, ...] = ()

@@ -61,6 +61,8 @@ class Health:
     snapshot: Snapshot
     verdict: Verdict
     latched: tuple[Finding, ...] = ()
+    kernel_position: int | None = None
+    """Where the kernel log was read to when it last told something."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,6 +195,7 @@ class Steward:
             fresh_id=RayNodeId(f"{self._doors.rng.getrandbits(224):056x}"),
             verdict=self._concerning(healthy, health.verdict),
             latched=health.latched,
+            kernel_position=health.kernel_position,
             boards=boards(health.snapshot, self.memory.boards),
             present=tuple(g.uuid for g in listed if g.present),
             healthy=healthy,

@@ -147,8 +147,8 @@ def judge_blind(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
     if snapshot.kernel is not None and snapshot.kernel.why_blind:
         yield Finding(
             rule=BLIND,
-            severity=Severity.WARN,
-            action=Action.WATCH,
+            severity=Severity.OK,
+            action=Action.NONE,
             reason=f"the kernel log cannot be read: {snapshot.kernel.why_blind}",
         )
 

@@ -8,8 +8,13 @@ import psutil
 
 from gpuherd.shell.clock import Clock
 from gpuherd_agent.readings import HostReading
+from gpuherd_agent.sensors.host_stalls import HostStalls
 
 _SHM: Final = Path("/dev/shm")  # noqa: S108  where Ray keeps its object store; only its free space is read
+
+
+_STUCK_EVERY_S: Final = 10.0
+"""Counting looks at every process of the host."""
 
 
 class HostSensor:
@@ -17,6 +22,9 @@ class HostSensor:
 
     def __init__(self, clock: Clock, *, disk: Path = Path("/"), shm: Path = _SHM) -> None:
         self._clock = clock
+        self._stalls = HostStalls()
+        self._stuck: int | None = None
+        self._counted_at = -_STUCK_EVERY_S
         self._disk = disk
         self._shm = shm
 
@@ -33,4 +41,13 @@ class HostSensor:
             load_1m=psutil.getloadavg()[0],
             cpu_count=os.cpu_count() or 1,
             uptime_s=self._clock.boot_s(),
+            memory_stall_ratio=self._stalls.memory_stall_ratio(),
+            oom_kills_total=self._stalls.kills(),
+            stuck_processes=self._stuck_now(),
         )
+
+    def _stuck_now(self) -> int | None:
+        now = self._clock.now()
+        if now - self._counted_at >= _STUCK_EVERY_S:
+            self._stuck, self._counted_at = self._stalls.stuck_processes(), now
+        return self._stuck

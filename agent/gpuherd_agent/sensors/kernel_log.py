@@ -26,7 +26,10 @@ _FILE_CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Where reading stopped: a sequence number of /dev/kmsg, or a byte of a file, within one boot."""
+    """Where reading stopped: a sequence number of /dev/kmsg, or a byte of a file, within one boot.
+
+    A negative position = nothing was read in this boot.
+    """
 
     boot_id: str = ""
     position: int = -1
@@ -36,13 +39,18 @@ class KernelLog:
     """One source of kernel lines. Make it with where an earlier run stopped."""
 
     def __init__(self, path: Path, boot_id: str, cursor: Cursor | None = None) -> None:
-        """Of an earlier boot's cursor nothing is used; the log of this boot is then read from its start."""
+        """Without a cursor of this boot reading begins at the end: what came before is nobody's news."""
         self._path = path
         self._fd: int | None = None
         self._is_device = False
         self._rest = b""
         same = cursor is not None and cursor.boot_id == boot_id
         self.cursor = cursor if same and cursor is not None else Cursor(boot_id=boot_id)
+
+    @property
+    def position(self) -> int:
+        """Return where reading stopped; negative = nothing was read in this boot."""
+        return self.cursor.position
 
     def read(self, now: float) -> KernelReading:
         """Return what came since the last look; a log that cannot be read says why instead. Never waits."""
@@ -78,8 +86,12 @@ class KernelLog:
         if self._fd is None:
             self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             self._is_device = stat.S_ISCHR(os.fstat(self._fd).st_mode)
-            if not self._is_device:
-                os.lseek(self._fd, max(0, self.cursor.position), os.SEEK_SET)
+            if self.cursor.position < 0:
+                end = os.lseek(self._fd, 0, os.SEEK_END)
+                if not self._is_device:
+                    self.cursor = Cursor(boot_id=self.cursor.boot_id, position=end)
+            elif not self._is_device:
+                os.lseek(self._fd, self.cursor.position, os.SEEK_SET)
         return self._records(self._fd) if self._is_device else self._text(self._fd)
 
     def _records(self, fd: int) -> Iterator[tuple[str, int]]:

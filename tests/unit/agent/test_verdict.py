@@ -74,6 +74,18 @@ def test_what_is_acknowledged_and_still_so_comes_back() -> None:
     assert looks(LOST, LOST).action is Action.EVICT
 
 
+def test_what_comes_and_goes_is_held_longer() -> None:
+    looks = Looks()
+    others = [gpu(i) for i in (1, 2, 3)]
+    asked, well = cycle(gpu(0, recovery_action=3), *others), cycle(gpu(0), *others)
+    for _ in range(3):
+        assert looks(asked).action is Action.WATCH, "observed"
+        last = looks(*[well] * 4)
+    assert last.findings, "the third time it stays"
+    assert looks(*[well] * 1_700).findings
+    assert not looks(*[well] * 200).findings
+
+
 def test_a_latched_finding_survives_a_restart() -> None:
     looks = Looks()
     looks(WELL, LOST, LOST)
