@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from gpuherd import exposition
 from gpuherd.exposition import Sample, known
+from gpuherd.gossip.verdicts import Verdict
 from gpuherd.phases import Lifecycle
 from gpuherd.rest import Fleet
 from gpuherd_autoscaler.ledger import Mode
 from gpuherd_autoscaler.metrics_catalog import METRICS
+from gpuherd_autoscaler.snapshot import GossipSight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,8 @@ class ScalerFacts:
     orders: int
     refusals: Mapping[str, int]
     dropped: Mapping[str, int]
+    gossip: GossipSight | None = None
+    """None = the autoscaler does not hear it now."""
 
 
 def render(facts: ScalerFacts) -> bytes:
@@ -49,6 +53,12 @@ def samples(facts: ScalerFacts) -> Iterator[Sample]:
     yield Sample("gpuherd_scaler_gpus_serving", fleet.gpus_serving)
     yield Sample("gpuherd_scaler_pending_requests", sum(shape.count for shape in fleet.demand))
     yield from known("gpuherd_scaler_decision_seconds", facts.decision_s)
+    if facts.gossip is not None:
+        words = list(facts.gossip.verdicts.values())
+        for verdict in Verdict:
+            yield Sample("gpuherd_scaler_gossip_members", words.count(verdict.value), (verdict.value,))
+        yield Sample("gpuherd_scaler_gossip_expected", facts.gossip.expected)
+        yield Sample("gpuherd_scaler_gossip_sight", facts.gossip.sight)
     yield Sample("gpuherd_scaler_decisions_total", facts.decisions)
     yield Sample("gpuherd_scaler_orders_total", facts.orders)
     for rule, count in sorted(facts.refusals.items()):

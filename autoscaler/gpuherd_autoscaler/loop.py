@@ -6,7 +6,7 @@ A crash at any step is safe: what was committed is published again by the next r
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuherd.bus import Bus
 from gpuherd.errors import Retryable
@@ -29,7 +29,7 @@ from gpuherd_autoscaler.plan import Plan
 from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.record import Inputs
-from gpuherd_autoscaler.snapshot import Snapshot
+from gpuherd_autoscaler.snapshot import GossipSight, Snapshot, Sourced
 from gpuherd_autoscaler.sources import ReadSight
 from gpuherd_autoscaler.summary import summary
 
@@ -100,6 +100,7 @@ class Loop:
         self._read_sight = read_sight
         self._limits = limits
         self._pace = pace or Pace()
+        self._read_gossip: Callable[[float], Sourced[GossipSight]] = lambda _: Sourced(error="gossip is off")
         self._record: Callable[[Inputs, Plan], None] | None = None
         self._chronicle: Chronicle | None = None
         self._clock = book.clock
@@ -112,6 +113,10 @@ class Loop:
     def lead_by(self, lease: Lease) -> None:
         """Act only as this lease allows; without one this scaler is taken to be the only one."""
         self._lease = lease
+
+    def hear_by(self, read_gossip: Callable[[float], Sourced[GossipSight]]) -> None:
+        """Put what the gossip says at each turn into the snapshot."""
+        self._read_gossip = read_gossip
 
     def record_to(self, record: Callable[[Inputs, Plan], None]) -> None:
         """Hand every decision over, with all that it depended on."""
@@ -169,6 +174,7 @@ class Loop:
         now = self._clock.now()
         orders = {name: order.serve for name, order in self._book.ledger.orders.items()}
         snapshot = self._book.inventory.snapshot(cluster=sight, limits=self._limits, orders=orders, now=now)
+        snapshot = replace(snapshot, gossip=self._read_gossip(now))
         before = self._memory
         plan, self._memory = decide(snapshot, before, self._limits, now)
         took_s = self._clock.now() - now

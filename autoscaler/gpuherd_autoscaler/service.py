@@ -36,6 +36,7 @@ from gpuherd_autoscaler.embedded_broker import EmbeddedBroker
 from gpuherd_autoscaler.explanations import Explanations
 from gpuherd_autoscaler.exporter import ScalerFacts, render
 from gpuherd_autoscaler.faces import Look
+from gpuherd_autoscaler.gossip_source import GossipSource
 from gpuherd_autoscaler.inventory import Inventory
 from gpuherd_autoscaler.lease import Lease, SoleLease, StoreLease
 from gpuherd_autoscaler.ledger import Change, LedgerFailed, Note
@@ -129,7 +130,8 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDec
         _feed(api, book, ledger)
         metrics = _metrics(lambda: _facts(look(), loop, inbox))
         explanations = Explanations(book=book, loop=loop, chronicle=chronicle).routes()
-        async with _listening(settings, api, metrics, explanations), asyncio.TaskGroup() as group:
+        hearing = _hearing(settings, clock, herd, loop)
+        async with hearing, _listening(settings, api, metrics, explanations), asyncio.TaskGroup() as group:
             log.info(
                 "autoscaler.started", cluster=settings.cluster, mode=book.mode.value, nodes=len(herd.names)
             )
@@ -137,6 +139,18 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDec
             group.create_task(bus.run())
             group.create_task(loop.run())
             group.create_task(_notify(loop))
+
+
+def _hearing(
+    settings: ScalerSettings, clock: SystemClock, herd: Herd, loop: Loop
+) -> contextlib.AbstractAsyncContextManager[None]:
+    """Return the block in which the loop hears the gossip; an empty one where the settings have it off."""
+    if not settings.gossip.enabled:
+        return contextlib.nullcontext()
+    state_dir = Path(settings.state_dir)
+    source = GossipSource(settings.cluster, settings.gossip, clock, state_dir=state_dir, expected=herd.names)
+    loop.hear_by(source.read)
+    return source.listening()
 
 
 def _book(settings: ScalerSettings, ledger: SqliteLedger, clock: SystemClock) -> Book:
@@ -232,6 +246,7 @@ def _facts(look: Look, loop: Loop, inbox: Inbox) -> ScalerFacts:
         orders=outcome.orders,
         refusals=outcome.refusals,
         dropped=inbox.garbage,
+        gossip=outcome.last.snapshot.gossip.fresh if outcome.last else None,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gpuherd.broker_settings import BrokerSettings, parse_url
+from gpuherd.gossip_settings import GossipSettings, loopback_problems
 from gpuherd.names import ClusterName, NameInvalid, parse_name
 from gpuherd.settings import Secret
 from gpuherd_autoscaler.ledger import Mode
@@ -117,6 +118,8 @@ class ScalerSettings:
     broker: BrokerSection = field(default_factory=BrokerSection)
     api: ApiSection = field(default_factory=ApiSection)
     metrics: MetricsSection = field(default_factory=MetricsSection)
+    gossip: GossipSettings = field(default_factory=GossipSettings)
+    """As an observer without a voice: the autoscaler hears verdicts and makes none."""
     pool: tuple[Pool, ...] = ()
 
     @property
@@ -133,6 +136,7 @@ class ScalerSettings:
         yield from pool_problems(self.pool)
         if not self.insecure:
             yield "insecure", "must be true: certificates are not supported yet, so only loopback is"
+        yield from loopback_problems(self.gossip)
         if not _is_loopback(_host(self.broker.url)):
             yield "broker.url", f"{self.broker.url[:80]!r} is not on loopback, which insecure = true demands"
         if not _is_loopback(self.metrics.host):

@@ -85,11 +85,29 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GossipSight:
+    """What the members make of each other, as an observer without a voice hears it.
+
+    ``verdicts`` holds each expected member that is known, by name; ``sight`` of ``expected`` are those that
+    the observer itself has reason to believe it reaches.
+    """
+
+    expected: int = 0
+    sight: int = 0
+    quorum: int = 1
+    is_hint: bool = True
+    verdicts: Mapping[NodeName, str] = field(default_factory=dict)
+    missing: tuple[NodeName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Everything a decision looks at. ``at`` is monotonic seconds."""
 
     at: float
     cluster: Sourced[ClusterSight] = field(default_factory=Sourced)
+    gossip: Sourced[GossipSight] = field(default_factory=Sourced)
+    """FAILED without a value where the autoscaler takes no part, and in snapshots from before it did."""
     nodes: Mapping[NodeName, NodeView] = field(default_factory=dict)
     uninvited: tuple[NodeName, ...] = ()
     """Names that spoke and are in no pool: shown, never acted on."""

@@ -45,6 +45,7 @@ class Stage:
     api_port: int
     agent_ports: Mapping[NodeName, int]
     gossip_ports: Mapping[NodeName, int]
+    scaler_gossip_port: int
     library: Path | None
 
     @property
@@ -120,7 +121,7 @@ def set_up() -> Stage:
     temporary = tempfile.gettempdir()
     short = temporary if len(temporary) <= _LONGEST_TMPDIR else "/tmp"  # noqa: S108  mkdtemp makes it ours alone
     folder = Path(tempfile.mkdtemp(prefix="ghdemo-", dir=short))
-    head, client, broker, api, *agents = free_ports(4 + 2 * len(NODES))
+    head, client, broker, api, scaler, *agents = free_ports(5 + 2 * len(NODES))
     try:
         library = build_library(folder)
     except CompilerMissing:
@@ -133,6 +134,7 @@ def set_up() -> Stage:
         api_port=api,
         agent_ports=dict(zip(NODES, agents[: len(NODES)], strict=True)),
         gossip_ports=dict(zip(NODES, agents[len(NODES) :], strict=True)),
+        scaler_gossip_port=scaler,
         library=library,
     )
     descriptor = os.open(stage.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -193,6 +195,11 @@ def autoscaler_settings(stage: Stage) -> dict[str, object]:
         "broker": {"url": f"mqtt://127.0.0.1:{stage.broker_port}", "embedded": True},
         "api": {"socket": str(stage.socket)},
         "metrics": {"port": stage.api_port},
+        "gossip": {
+            "enabled": True,
+            "port": stage.scaler_gossip_port,
+            "seeds": [f"127.0.0.1:{port}" for port in stage.gossip_ports.values()],
+        },
         "pool": [
             {
                 "name": POOL,

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from tests.kit.rest_bodies import fleet
 
+from gpuherd.names import NodeName
 from gpuherd_autoscaler.exporter import ScalerFacts, render, samples
 from gpuherd_autoscaler.metrics_catalog import METRICS
+from gpuherd_autoscaler.snapshot import GossipSight
 
 FACTS = ScalerFacts(
     fleet=fleet(version="0.1.0"),
@@ -19,6 +21,9 @@ FACTS = ScalerFacts(
     orders=3,
     refusals={"max": 4, "budget": 1},
     dropped={"syntax": 2},
+    gossip=GossipSight(
+        expected=3, sight=2, verdicts={NodeName("gpu-1"): "alive", NodeName("gpu-2"): "failed"}
+    ),
 )
 GOLDEN = Path(__file__).parents[2] / "golden" / "scaler_metrics.prom"
 
