@@ -18,6 +18,8 @@ SLOW_LOOK_S: Final = 1.0
 BUSY_RATIO: Final = 0.8
 LOW_CLOCK_RATIO: Final = 0.6
 _SLOW_WINDOW_S: Final = 600.0
+_COUNT_MAX: Final = 2**63
+"""A count at or above it is a value that was not read (all ones), not errors."""
 _LEAST_RATIO: Final = 0.9
 """A share or rate is told once this much of its window was watched."""
 
@@ -62,14 +64,18 @@ class Trends:
 def _sample(gpu: GpuReading, now: float) -> _Sample:
     return _Sample(
         at=now,
-        corrected=gpu.ecc_corrected_volatile_total,
-        replays=gpu.pcie_replays_total,
-        link_errors=gpu.nvlink_errors_total,
+        corrected=_count(gpu.ecc_corrected_volatile_total),
+        replays=_count(gpu.pcie_replays_total),
+        link_errors=_count(gpu.nvlink_errors_total),
         hw_slowdown=gpu.hw_slowdown,
         power_brake=gpu.power_brake,
         sw_thermal=gpu.sw_thermal,
         slow_clock=_has_slow_clock(gpu),
     )
+
+
+def _count(value: int | None) -> int | None:
+    return value if value is not None and 0 <= value < _COUNT_MAX else None
 
 
 def _has_slow_clock(gpu: GpuReading) -> bool | None:

@@ -19,6 +19,7 @@ from gpuherd_agent.rules.rule import Rule, Sensor
 Key = tuple[str, GpuUuid | None]
 
 _NEVER: Final = float("inf")
+_ONE_MORE: Final = 2
 FLAPS: Final = 3
 FLAP_WINDOW_S: Final = 3_600.0
 FLAP_HOLD_S: Final = 1_800.0
@@ -85,8 +86,13 @@ class Judge:
 
     @property
     def pending(self) -> bool:
-        """Say whether an enforced finding waits for its confirmation: the next look may come sooner."""
-        return any(t.is_pending and t.rule.enforce and t.rule.raise_n > 1 for t in self._tracks.values())
+        """Say whether an enforced finding waits for one confirmation: the next look may come sooner.
+
+        A rule that asks for more looks watches for a while, and sooner looks would shorten it.
+        """
+        return any(
+            t.is_pending and t.rule.enforce and t.rule.raise_n == _ONE_MORE for t in self._tracks.values()
+        )
 
     @property
     def latched(self) -> tuple[Finding, ...]:

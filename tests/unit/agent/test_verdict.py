@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from tests.kit.readings import cycle, failed, gpu, look, uuid
+from tests.kit.readings import GIB, cycle, failed, gpu, look, uuid
 
 from gpuherd.health import Action, Finding, Severity, Verdict
 from gpuherd_agent.readings import ProbeOutcome, ProbeReading
 from gpuherd_agent.rules import dropout
+from gpuherd_agent.rules.catalog import RULES
 from gpuherd_agent.sightings import Sightings
 from gpuherd_agent.verdict import Judge
 
@@ -247,3 +248,10 @@ def test_a_child_that_keeps_dying_is_told_and_leads_to_no_act() -> None:
 def test_a_latched_finding_of_a_rule_that_is_gone_is_dropped() -> None:
     stray = Finding(rule="no_such_rule", severity=Severity.CRITICAL, action=Action.EVICT, reason="old")
     assert Judge(latched=(stray,)).latched == ()
+
+
+def test_a_rule_that_watches_for_a_minute_is_not_hurried_by_looking_sooner() -> None:
+    slow = replace(next(r for r in RULES if r.name == "memory_leaked"), enforce=True)
+    judge = Judge((slow,))
+    judge.step(look(cycle(gpu(used_bytes=8 * GIB, pids=()))))
+    assert not judge.pending
