@@ -146,6 +146,7 @@ async def test_two_agents_with_one_name_the_newcomer_says_where_the_other_is(her
             name="twin",
             GPUHERD__STATE_DIR=str(herd.stage.folder / "twin.state"),
             GPUHERD__HTTP__PORT=str(herd.stage.agent_ports[TWO]),
+            GPUHERD__GOSSIP__PORT=str(herd.stage.gossip_ports[TWO]),
         )
         assert await asyncio.to_thread(herd.crew.code, "twin") == 78
         said = (herd.stage.folder / "logs" / "twin.log").read_text()
