@@ -19,6 +19,7 @@ from gpuherd_agent.gossip_record import GossipFacts
 from gpuherd_agent.metrics_catalog import METRICS
 from gpuherd_agent.readings import GpuReading, HostReading, ProbeOutcome, Snapshot
 from gpuherd_agent.state_document import gpus
+from gpuherd_agent.xid_tally import Xids
 
 _OWNERS: Final = (HEALTH, REPAIR, SCALER, UPGRADE, "user")
 """People share one label value: their names are not a bounded set."""
@@ -63,6 +64,10 @@ class NodeFacts:
     sample_age_s: float | None = None
     messages_dropped_by_reason: Mapping[str, int] = field(default_factory=dict)
     desired_refused_by_reason: Mapping[str, int] = field(default_factory=dict)
+    xids: tuple[Xids, ...] = ()
+    """Xids since the agent's start."""
+    kernel_lines_missed: int | None = None
+    """Lines of the kernel log that were not told; None = it is not read."""
     dcgm_compat: bool = False
     """Whether the page also has the series of NVIDIA's exporter."""
     gossip: GossipFacts | None = None
@@ -105,6 +110,12 @@ def samples(facts: NodeFacts) -> Iterator[Sample]:
         yield Sample("gpuherd_messages_dropped_total", count, (reason,))
     for reason, count in sorted(facts.desired_refused_by_reason.items()):
         yield Sample("gpuherd_desired_refused_total", count, (reason,))
+    yield from known("gpuherd_kernel_lines_missed_total", facts.kernel_lines_missed)
+    for xid in facts.xids:
+        yield Sample("gpuherd_gpu_xids_total", xid.count, (xid.gpu, str(xid.code)))
+    for gpu in dict.fromkeys(xid.gpu for xid in facts.xids):
+        last_at = max(xid.last_at for xid in facts.xids if xid.gpu == gpu)
+        yield Sample("gpuherd_gpu_xid_last_timestamp_seconds", last_at, (gpu,))
     yield from _standing(facts)
     if facts.snapshot is not None:
         yield from _of_snapshot(facts.snapshot, facts.verdict)

@@ -65,6 +65,9 @@ METRICS: Final = (
     gauge("gpu_pcie_lanes", "PCIe lanes in use.", _GPU),
     gauge("gpu_row_remap_pending", "1 while a row of memory waits for a reset to be remapped.", _GPU),
     gauge("gpu_row_remap_failed", "1 when the spare rows of memory are used up.", _GPU),
+    counter("gpu_xids_total", "Xids in the kernel log since the agent's start, by code.", _GPU, "xid"),
+    gauge("gpu_xid_last_timestamp_seconds", "When the last Xid came, in seconds of the epoch.", _GPU),
+    counter("kernel_lines_missed_total", "Kernel lines that were overwritten, or repeated in one look."),
     gauge(
         "gpu_recovery_action",
         "1 for the recovery that the driver asks for, 0 for the others.",

@@ -204,6 +204,8 @@ class Node:
             ticks_total=self.sensing.ticks_total,
             tick_late_total=self.sensing.late_total,
             sample_age_s=self.sensing.sample_age_s(),
+            xids=tuple(self.sensing.xids.xids()),
+            kernel_lines_missed=None if self._outside.kernel is None else self.sensing.xids.missed,
             dcgm_compat=self._outside.dcgm_compat,
             messages_dropped_by_reason=dict(self._dropped()),
             desired_refused_by_reason=dict(herald.desired_refused) if herald else {},

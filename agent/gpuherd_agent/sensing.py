@@ -12,6 +12,7 @@ from gpuherd_agent.readings import DevicesReading, HostReading, ProbeOutcome, Sn
 from gpuherd_agent.sightings import Sightings
 from gpuherd_agent.steward import Health
 from gpuherd_agent.verdict import Judge
+from gpuherd_agent.xid_tally import XidTally
 
 _DEVICES_EVERY_S: Final = 5.0
 
@@ -60,6 +61,7 @@ class Sensing:
         self.devices: DevicesDoor | None = None
         self.ray_gpus: Callable[[], int | None] = lambda: None
         """How many GPUs Ray was given here; None while the node is no member."""
+        self.xids = XidTally()
         self._devices: DevicesReading | None = None
         self._kernel_position: int | None = None
         self.looked_at = clock.now()
@@ -90,6 +92,7 @@ class Sensing:
         now = self._clock.now()
         snapshot = self._sightings.take(probe=probe, host=self._read_host(), declared=self._declared, now=now)
         snapshot = replace(snapshot, **self._beside_the_driver(now))
+        self.xids.take(snapshot, self._clock.wall())
         if probe.outcome is ProbeOutcome.OK:
             self._sampled_at = now
         self.ticks_total += 1

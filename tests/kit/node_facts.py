@@ -12,6 +12,7 @@ from gpuherd.phases import Phase
 from gpuherd_agent.exporter import NodeFacts
 from gpuherd_agent.gossip_record import GossipFacts
 from gpuherd_agent.readings import GpuReading, HostReading, ProbeOutcome, ProbeReading, Snapshot
+from gpuherd_agent.xid_tally import Xids
 
 LOST = GpuUuid("GPU-0000-lost")
 
@@ -75,6 +76,8 @@ def sick_node() -> NodeFacts:
         started_at=1_700_000_000.25,
         snapshot=Snapshot(at=12.0, declared=3, probe=probe, host=host, known=(first.gpu, bare.gpu, LOST)),
         verdict=fold([full, lost]),
+        xids=(Xids(first.gpu, 31, 2, 1_700_000_100.0), Xids(first.gpu, 79, 1, 1_700_000_200.0)),
+        kernel_lines_missed=3,
         phase=Phase.DRAINING,
         holds=(
             Hold(id=HoldId("h1"), owner=HEALTH, kind=HoldKind.DRAIN, reason="GPU is lost", since=1.0),
