@@ -15,6 +15,8 @@ from gpuherd_autoscaler.leadership import Claim, Leadership, Look
 log = logs.get("gpuherd.autoscaler")
 
 _MAX_TERM_DIGITS: Final = 16
+PROMOTED_S: Final = 60.0
+"""How long a person's word lasts: the head may not answer just now, and an old word must not depose later."""
 
 
 class Store(Protocol):
@@ -92,7 +94,7 @@ class StoreLease:
         self._prefix = f"gpuherd/{cluster}/"
         self._known = Leadership(holder=holder)
         self._beats = 0
-        self._is_promoted = False
+        self._promoted_until = 0.0
         self._told = ""
 
     @property
@@ -101,8 +103,9 @@ class StoreLease:
         return self._known
 
     def promote(self) -> None:
-        """Let the next claim succeed although another leads: a person says that the other is gone."""
-        self._is_promoted = True
+        """Let a claim within PROMOTED_S succeed although another leads: a person says that it is gone."""
+        if not self._known.term:
+            self._promoted_until = self._clock.now() + PROMOTED_S
 
     async def look(self) -> None:
         """Read the claims; a leader confirms its own by a heartbeat, and claims it anew in an empty store."""
@@ -128,12 +131,13 @@ class StoreLease:
     async def claim(self, floor: int) -> int | None:
         """Try to take a term above every claim; None while another leads or the store is silent."""
         began = self._clock.now()
-        if not self._is_promoted and leadership.why_not_bid(self._known, began):
+        is_promoted = began < self._promoted_until
+        if not is_promoted and leadership.why_not_bid(self._known, began):
             return None
         try:
             look = await self._read(began)
             self._known = leadership.see(self._known, look)
-            if not self._is_promoted and leadership.why_not_bid(self._known, self._clock.now()):
+            if not is_promoted and leadership.why_not_bid(self._known, self._clock.now()):
                 return None
             term = leadership.next_term(self._known, look, floor)
             if not await self._create(term):
@@ -143,7 +147,7 @@ class StoreLease:
             self._known = leadership.blind(self._known)
             return None
         self._known = leadership.won(self._known, look, term, self._clock.now())
-        self._is_promoted = False
+        self._promoted_until = 0.0
         self._tell()
         return term
 

@@ -10,7 +10,7 @@ from gpuherd.errors import HeadUnreachable
 from gpuherd.names import ClusterName
 from gpuherd_autoscaler import leadership
 from gpuherd_autoscaler.leadership import GRACE_S, LEASE_S, TAKE_OVER_S, Claim, Leadership, Look
-from gpuherd_autoscaler.lease import StoreLease
+from gpuherd_autoscaler.lease import PROMOTED_S, StoreLease
 
 CLUSTER = ClusterName("herd")
 OTHER = Claim(term=7, holder="b")
@@ -191,6 +191,25 @@ async def test_promote_takes_the_lead_from_one_that_still_beats() -> None:
     assert await second.claim(1) == 2
     await first.look()
     assert "b leads" in first.why_not_leading()
+
+
+async def test_a_promotion_of_the_leader_or_of_long_ago_deposes_nobody() -> None:
+    values: dict[str, bytes] = {}
+    clock = HandClock()
+    first, second = (new_lease(DictStore(values), clock, name) for name in "ab")
+    await first.look()
+    await first.claim(1)
+    first.promote()
+    await second.look()
+    second.promote()
+    assert await second.claim(1) == 2
+    await first.look()
+    assert await first.claim(1) is None, "it led when it was promoted"
+    first.promote()
+    clock.at += PROMOTED_S
+    await second.look()
+    await first.look()
+    assert await first.claim(1) is None, "that word is old"
 
 
 async def test_keys_that_are_no_terms_are_passed_over() -> None:
