@@ -43,6 +43,8 @@ class Scene:
     """The raylet on whose host a GPU was broken, chosen when both nodes worked."""
     broken_at_s: float | None = None
     drained_at_s: float | None = None
+    given_at_drain: int = 0
+    """GPUs of the sick node that Ray had given out when it drained, to tasks that were still starting."""
 
     @property
     def sick_name(self) -> NodeName | None:
@@ -143,6 +145,8 @@ def _gets_no_new_work(scene: Scene, seen: Observation) -> str | None:
     if listed is None or listed.status not in (RayStatus.DRAINING, RayStatus.DEAD):
         return None
     scene.drained_at_s = seen.at_s
+    begun = sum(start.node == scene.sick for start in seen.work.starts)
+    scene.given_at_drain = max(0, used_gpus(listed) - begun)
     return f"Ray lists {scene.sick_name} as {listed.status.value} and places nothing on it"
 
 
@@ -180,9 +184,10 @@ def _sick_got_nothing(scene: Scene, seen: Observation) -> str | None:
     drained_at_s = scene.drained_at_s
     late = [s for s in seen.work.starts if s.node == scene.sick and s.at_s > (drained_at_s or 0)]
     later = [s for s in seen.work.starts if s.at_s > (drained_at_s or 0)]
-    if drained_at_s is None or late or not later:
+    if drained_at_s is None or len(late) > scene.given_at_drain or len(later) == len(late):
         return None
-    return f"{len(later)} tasks started after the drain, all of them elsewhere"
+    given = f"; {len(late)} more had its GPUs before" if late else ""
+    return f"{len(later) - len(late)} tasks started after the drain, all of them elsewhere{given}"
 
 
 def _is_down_to_min(scene: Scene, seen: Observation) -> str | None:

@@ -51,7 +51,7 @@ def started(*names: NodeName, at_s: float) -> tuple[TaskStart, ...]:
 
 ONE, TWO, THREE = NAMES
 LOST = Finding(rule="dropout", severity=Severity.CRITICAL, action=Action.DRAIN, reason="GPU 5 is lost")
-FIRST = started(ONE, TWO, at_s=6.0)
+FIRST = started(ONE, ONE, TWO, at_s=6.0)
 LATER = started(TWO, THREE, at_s=14.0)
 DONE = Work(submitted=4, finished=4, starts=FIRST + LATER, has_ended=True)
 
@@ -68,8 +68,16 @@ def whole_run() -> list[Observation]:
         look(3.0, pending=QUEUE),
         look(4.0, ray_node(ONE)),
         look(5.0, ray_node(ONE), ray_node(TWO)),
-        look(6.0, ray_node(ONE, used=8), ray_node(TWO, used=6), work=Work(submitted=2, starts=FIRST)),
-        with_finding(look(8.0, ray_node(ONE, used=8, status=RayStatus.DRAINING), ray_node(TWO)), ONE),
+        look(6.0, ray_node(ONE, used=2), ray_node(TWO, used=1), work=Work(submitted=2, starts=FIRST)),
+        with_finding(
+            look(
+                8.0,
+                ray_node(ONE, used=2, status=RayStatus.DRAINING),
+                ray_node(TWO),
+                work=Work(submitted=2, starts=FIRST),
+            ),
+            ONE,
+        ),
         look(12.0, dead_one, ray_node(TWO, used=6)),
         look(13.0, dead_one, ray_node(TWO, used=6), ray_node(THREE)),
         look(14.0, dead_one, ray_node(TWO), ray_node(THREE), work=replace(DONE, has_ended=False)),
@@ -132,6 +140,15 @@ def test_a_task_on_the_sick_node_after_the_drain_fails_the_run() -> None:
     wrong = replace(DONE, starts=DONE.starts + started(ONE, at_s=9.0))
     run[-2:] = [replace(seen, work=wrong) for seen in run[-2:]]
     assert [step.name for step in play(run).open_steps] == ["sick node got nothing since"]
+
+
+def test_a_task_that_had_its_gpu_before_the_drain_may_start_after_it() -> None:
+    run = whole_run()
+    draining = ray_node(ONE, used=3, status=RayStatus.DRAINING)
+    run[6] = replace(run[6], sight=ClusterSight(session="s1", nodes=(HEAD, draining, ray_node(TWO))))
+    late = replace(DONE, starts=DONE.starts + started(ONE, at_s=9.0))
+    run[-2:] = [replace(seen, work=late) for seen in run[-2:]]
+    assert play(run).open_steps == ()
 
 
 def test_a_failed_task_fails_the_run() -> None:
