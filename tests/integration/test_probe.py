@@ -72,6 +72,13 @@ async def first_good(probe: GpuProbe) -> ProbeReading:
     raise AssertionError(f"no good reading, the last one was {reading}")
 
 
+NOT_OFFERED = {
+    *("fan_ratio", "retired_pages_total", "retired_pending", "unrepairable", "banks_without_spares"),
+    *("sram_uncorrected_total", "sram_threshold_exceeded", "nvlink_errors_total", "fabric_completed"),
+}
+"""What an H200 does not have, or what no call of ours asks for yet."""
+
+
 async def test_every_value_of_a_healthy_host_is_read(scenario: Path, library: Path) -> None:
     async with probing(scenario, library) as probe:
         reading = await first_good(probe)
@@ -84,7 +91,8 @@ async def test_every_value_of_a_healthy_host_is_read(scenario: Path, library: Pa
         assert gpu.total_bytes == 150_754_820_096
         assert gpu.pids == ()
         assert gpu.recovery_action == 0
-        assert None not in [getattr(gpu, f.name) for f in GpuReading.__dataclass_fields__.values()]
+        missing = {f.name for f in GpuReading.__dataclass_fields__.values() if getattr(gpu, f.name) is None}
+        assert missing == NOT_OFFERED
 
 
 async def test_changed_values_are_read_at_the_next_cycle(scenario: Path, library: Path) -> None:
@@ -98,6 +106,35 @@ async def test_changed_values_are_read_at_the_next_cycle(scenario: Path, library
         )
         gpu = (await probe.read()).gpus[3]
         assert (gpu.core_celsius, gpu.ecc_uncorrected_volatile_total, gpu.pids) == (91.0, 2, (7, 9))
+
+
+async def test_what_slows_a_gpu_down_and_what_joins_it_is_read(scenario: Path, library: Path) -> None:
+    write_scenario(
+        scenario,
+        HOST.having(
+            {
+                "gpu.3.clock_reasons": 0x40 | 0x80,
+                "gpu.4.clock_reasons": 0x20,
+                "gpu.3.nvlinks_up": 17,
+                "gpu.5.nvlinks": 0,
+                "gpu.3.pcie_generation": 1,
+                "gpu.3.ecc_mode_pending": 0,
+                "gpu.3.mig_mode": 1,
+            }
+        ),
+    )
+    async with probing(scenario, library) as probe:
+        gpus = (await first_good(probe)).gpus
+        assert [(g.hw_slowdown, g.power_brake, g.sw_thermal) for g in gpus[2:5]] == [
+            (False, False, False),
+            (True, True, False),
+            (False, False, True),
+        ]
+        assert [(g.nvlinks_up, g.nvlinks_supported) for g in gpus[3:6]] == [(17, 18), (18, 18), (None, None)]
+        third = gpus[3]
+        assert (third.pcie_generation, third.pcie_generation_max) == (1, 5)
+        assert (third.ecc_enabled, third.ecc_pending, third.mig_enabled) == (True, False, True)
+        assert (third.power_limit_watts, third.sm_clock_max_hertz) == (700.0, 1.98e9)
 
 
 async def test_one_lost_gpu_hides_no_other(scenario: Path, library: Path) -> None:

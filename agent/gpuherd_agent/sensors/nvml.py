@@ -29,6 +29,10 @@ _GONE: Final = frozenset({NvmlCode.GPU_IS_LOST, NvmlCode.RESET_REQUIRED})
 """After one of these each further call gives the same answer, and may be slow in giving it."""
 
 SLOW_EVERY: Final = 10
+_CLOCK_SM: Final = 1
+_NVLINKS_MAX: Final = 18
+_HW_SLOWDOWN, _SW_THERMAL, _POWER_BRAKE = 0x8 | 0x40, 0x20, 0x80
+"""nvmlClocksEventReasons: HW slowdown and HW thermal slowdown, SW thermal slowdown, HW power brake."""
 _SENSOR_CORE: Final = 0
 _SHUTDOWN, _SLOWDOWN, _MEMORY_MAX = 0, 1, 2
 """nvmlTemperatureThresholds_t."""
@@ -86,14 +90,8 @@ class _Fixed:
     slowdown_offset_celsius: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Slow:
-    """What changes rarely: read in every SLOW_EVERY-th cycle."""
-
-    is_persistent: bool | None
-    link_width: int | None
-    rows: tuple[int, int, bool, bool] | None
-    """Rows remapped for corrected and uncorrected errors; whether one is pending; whether one failed."""
+_Slow = dict[str, Any]
+"""Fields of a reading that change rarely: read in every SLOW_EVERY-th cycle."""
 
 
 class NvmlBackend:
@@ -183,17 +181,11 @@ class NvmlBackend:
             recovery_action=None if action is None else int(action),
             serial=fixed.serial,
             vbios=fixed.vbios,
-            is_persistent=slow.is_persistent,
-            link_width=slow.link_width,
             link_width_max=fixed.link_width_max,
-            rows_remapped_corrected_total=slow.rows[0] if slow.rows else None,
-            rows_remapped_uncorrected_total=slow.rows[1] if slow.rows else None,
-            is_row_remap_pending=slow.rows[2] if slow.rows else None,
-            is_row_remap_failed=slow.rows[3] if slow.rows else None,
             pids=calls.value("pids", lambda: _pids(handle)),
             errors=calls.errors,
         )
-        return _with_pace(reading, calls, handle)
+        return _with_pace(replace(reading, **slow), calls, handle)
 
 
 def _above(margin: float | None, offset: float | None) -> float | None:
@@ -208,6 +200,7 @@ def _with_pace(reading: GpuReading, calls: _Calls, handle: Handle) -> GpuReading
     memory = read("memory_clock", lambda: int(clock(handle, pynvml.NVML_CLOCK_MEM)))
     spent = read("energy", lambda: int(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)))
     encoder = read("encoder", lambda: int(pynvml.nvmlDeviceGetEncoderUtilization(handle)[0]))
+    reasons = read("clock_reasons", lambda: _clock_reasons(handle))
     decoder = read("decoder", lambda: int(pynvml.nvmlDeviceGetDecoderUtilization(handle)[0]))
     return replace(
         reading,
@@ -216,19 +209,79 @@ def _with_pace(reading: GpuReading, calls: _Calls, handle: Handle) -> GpuReading
         energy_joules_total=None if spent is None else spent / 1_000,
         encoder_utilisation_ratio=None if encoder is None else encoder / 100,
         decoder_utilisation_ratio=None if decoder is None else decoder / 100,
+        hw_slowdown=None if reasons is None else bool(reasons & _HW_SLOWDOWN),
+        power_brake=None if reasons is None else bool(reasons & _POWER_BRAKE),
+        sw_thermal=None if reasons is None else bool(reasons & _SW_THERMAL),
         pcie_replays_total=read("replays", lambda: int(pynvml.nvmlDeviceGetPcieReplayCounter(handle))),
     )
 
 
 def _read_slow(calls: _Calls, handle: Handle) -> _Slow:
-    mode = calls.value("persistence", lambda: pynvml.nvmlDeviceGetPersistenceMode(handle))
-    width = calls.value("link_width", lambda: int(pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)))
-    rows = calls.value("row_remap", lambda: pynvml.nvmlDeviceGetRemappedRows(handle))
-    return _Slow(
-        is_persistent=None if mode is None else bool(mode),
-        link_width=width,
-        rows=None if rows is None else (int(rows[0]), int(rows[1]), bool(rows[2]), bool(rows[3])),
-    )
+    """Return what changes rarely, by its field of the reading; what is not offered is None."""
+
+    def whole(name: str, call: Callable[[Handle], int]) -> int | None:
+        return calls.value(name, lambda: int(call(handle)))
+
+    persistence = whole("persistence", pynvml.nvmlDeviceGetPersistenceMode)
+    limit = whole("power_limit", pynvml.nvmlDeviceGetEnforcedPowerLimit)
+    fan = whole("fan_ratio", pynvml.nvmlDeviceGetFanSpeed)
+    sm = calls.value("sm_clock_max", lambda: int(pynvml.nvmlDeviceGetMaxClockInfo(handle, _CLOCK_SM)))
+    rows = calls.value("row_remap", lambda: pynvml.nvmlDeviceGetRemappedRows(handle)) or (None,) * 4
+    ecc = calls.value("ecc_mode", lambda: pynvml.nvmlDeviceGetEccMode(handle)) or (None, None)
+    mig = calls.value("mig_mode", lambda: pynvml.nvmlDeviceGetMigMode(handle)) or (None, None)
+    up, links = _nvlinks(calls, handle)
+    return {
+        "is_persistent": _flag(persistence),
+        "link_width": whole("link_width", pynvml.nvmlDeviceGetCurrPcieLinkWidth),
+        "rows_remapped_corrected_total": rows[0],
+        "rows_remapped_uncorrected_total": rows[1],
+        "is_row_remap_pending": _flag(rows[2]),
+        "is_row_remap_failed": _flag(rows[3]),
+        "ecc_enabled": _flag(ecc[0]),
+        "ecc_pending": _flag(ecc[1]),
+        "mig_enabled": _flag(mig[0]),
+        "mig_pending": _flag(mig[1]),
+        "power_limit_watts": None if limit is None else limit / 1_000,
+        "fan_ratio": None if fan is None else fan / 100,
+        "sm_clock_max_hertz": None if sm is None else sm * 1e6,
+        "pcie_generation": whole("pcie_generation", pynvml.nvmlDeviceGetCurrPcieLinkGeneration),
+        "pcie_generation_max": whole("pcie_generation_max", pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
+        "nvlinks_up": up,
+        "nvlinks_supported": links,
+        "retired_pending": _flag(whole("retired_pending", pynvml.nvmlDeviceGetRetiredPagesPendingStatus)),
+    }
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def _nvlinks(calls: _Calls, handle: Handle) -> tuple[int | None, int | None]:
+    """Return how many NVLinks are up, of how many; none where the board has none.
+
+    The number of links is told by the first that is no link: NVML has no call for it that old drivers know.
+    """
+    states: list[int] = []
+    for link in range(_NVLINKS_MAX):
+        try:
+            states.append(int(pynvml.nvmlDeviceGetNvLinkState(handle, link)))
+        except pynvml.NVMLError as error:
+            code = int(error.value)
+            if code not in {*_NOT_OFFERED, NvmlCode.INVALID_ARGUMENT}:
+                calls.errors["nvlinks"] = code
+                return None, None
+            break
+    return (sum(states), len(states)) if states else (None, None)
+
+
+def _clock_reasons(handle: Handle) -> int:
+    """Return the bits that say why clocks are held down; drivers before 535 know the older name only."""
+    try:
+        return int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    except pynvml.NVMLError as error:
+        if int(error.value) not in _NOT_OFFERED:
+            raise
+    return int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
 
 def _read_fixed(calls: _Calls, handle: Handle) -> _Fixed:

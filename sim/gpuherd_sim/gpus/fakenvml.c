@@ -378,6 +378,60 @@ int nvmlDeviceGetRemappedRows(handle_t gpu, unsigned *corrected, unsigned *uncor
     return SUCCESS;
 }
 
+/* Calls that yield one or two whole numbers of the scenario. */
+#define ONE(name, value)                                                                                     \
+    int name(handle_t gpu, unsigned *out)                                                                    \
+    {                                                                                                        \
+        GATE(gpu->number);                                                                                   \
+        *out = (unsigned)gpu_number(gpu->number, value);                                                     \
+        return SUCCESS;                                                                                      \
+    }
+#define TWO(name, first, second)                                                                             \
+    int name(handle_t gpu, unsigned *now, unsigned *then)                                                    \
+    {                                                                                                        \
+        GATE(gpu->number);                                                                                   \
+        *now = (unsigned)gpu_number(gpu->number, first);                                                     \
+        *then = (unsigned)gpu_number(gpu->number, second);                                                   \
+        return SUCCESS;                                                                                      \
+    }
+
+ONE(nvmlDeviceGetCurrPcieLinkGeneration, "pcie_generation")
+ONE(nvmlDeviceGetMaxPcieLinkGeneration, "pcie_generation_max")
+TWO(nvmlDeviceGetEccMode, "ecc_mode", "ecc_mode_pending")
+TWO(nvmlDeviceGetMigMode, "mig_mode", "mig_mode_pending")
+
+int nvmlDeviceGetEnforcedPowerLimit(handle_t gpu, unsigned *milliwatts)
+{
+    GATE(gpu->number);
+    *milliwatts = (unsigned)(gpu_number(gpu->number, "power_limit_watts") * 1000);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMaxClockInfo(handle_t gpu, unsigned kind, unsigned *mhz)
+{
+    GATE(gpu->number);
+    if (kind != 1)
+        return NOT_SUPPORTED;
+    *mhz = (unsigned)gpu_number(gpu->number, "sm_clock_max_mhz");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCurrentClocksEventReasons(handle_t gpu, unsigned long long *reasons)
+{
+    GATE(gpu->number);
+    *reasons = (unsigned long long)gpu_number(gpu->number, "clock_reasons");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetNvLinkState(handle_t gpu, unsigned link, unsigned *active)
+{
+    GATE(gpu->number);
+    if (link >= (unsigned)gpu_number(gpu->number, "nvlinks"))
+        return INVALID_ARGUMENT;
+    *active = link < (unsigned)gpu_number(gpu->number, "nvlinks_up");
+    return SUCCESS;
+}
+
 int nvmlDeviceGetClockInfo(handle_t gpu, unsigned kind, unsigned *mhz)
 {
     GATE(gpu->number);

@@ -75,6 +75,17 @@ DEFAULTS: Final[Mapping[str, Value]] = {
     "all.memory_utilisation_percent": 0,
     "all.encoder_percent": 0,
     "all.decoder_percent": 0,
+    "all.ecc_mode": 1,
+    "all.ecc_mode_pending": 1,
+    "all.mig_mode": 0,
+    "all.mig_mode_pending": 0,
+    "all.power_limit_watts": 700,
+    "all.sm_clock_max_mhz": 1_980,
+    "all.pcie_generation": 5,
+    "all.pcie_generation_max": 5,
+    "all.clock_reasons": 1,
+    "all.nvlinks": 18,
+    "all.nvlinks_up": 18,
 }
 """A healthy idle H200 host. ``margin_celsius`` and its offset are NVML's own (T.Limit, field 194)."""
 

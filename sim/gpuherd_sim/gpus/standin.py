@@ -243,6 +243,26 @@ def _clock(library: ScenarioLibrary, gpu: int, kind: Pointer, out: Pointer) -> i
     return _SUCCESS
 
 
+def _clock_max(library: ScenarioLibrary, gpu: int, kind: Pointer, out: Pointer) -> int:
+    if kind.value != 1:
+        return _NOT_SUPPORTED
+    out._obj.value = int(library.number(gpu, "sm_clock_max_mhz"))  # noqa: SLF001
+    return _SUCCESS
+
+
+def _power_limit(library: ScenarioLibrary, gpu: int, out: Pointer) -> int:
+    out._obj.value = math.floor(library.number(gpu, "power_limit_watts") * 1000)  # noqa: SLF001
+    return _SUCCESS
+
+
+def _nvlink(library: ScenarioLibrary, gpu: int, link: Pointer, out: Pointer) -> int:
+    number = link if isinstance(link, int) else link.value
+    if number >= library.number(gpu, "nvlinks"):
+        return _INVALID_ARGUMENT
+    out._obj.value = int(number < library.number(gpu, "nvlinks_up"))  # noqa: SLF001
+    return _SUCCESS
+
+
 def _energy(library: ScenarioLibrary, gpu: int, out: Pointer) -> int:
     out._obj.value = math.floor(library.number(gpu, "energy_joules") * 1000)  # noqa: SLF001
     return _SUCCESS
@@ -318,6 +338,14 @@ _GPU_CALLS: Final[dict[str, Callable[..., int]]] = {
     "nvmlDeviceGetEncoderUtilization": _busy_of("encoder_percent"),
     "nvmlDeviceGetDecoderUtilization": _busy_of("decoder_percent"),
     "nvmlDeviceGetSerial": _text_of("serial"),
+    "nvmlDeviceGetEccMode": _whole_of("ecc_mode", "ecc_mode_pending"),
+    "nvmlDeviceGetMigMode": _whole_of("mig_mode", "mig_mode_pending"),
+    "nvmlDeviceGetEnforcedPowerLimit": _power_limit,
+    "nvmlDeviceGetMaxClockInfo": _clock_max,
+    "nvmlDeviceGetCurrPcieLinkGeneration": _whole_of("pcie_generation"),
+    "nvmlDeviceGetMaxPcieLinkGeneration": _whole_of("pcie_generation_max"),
+    "nvmlDeviceGetCurrentClocksEventReasons": _whole_of("clock_reasons"),
+    "nvmlDeviceGetNvLinkState": _nvlink,
     "nvmlDeviceGetVbiosVersion": _text_of("vbios"),
     "nvmlDeviceGetPersistenceMode": _whole_of("persistence"),
     "nvmlDeviceGetCurrPcieLinkWidth": _whole_of("link_width"),
