@@ -10,6 +10,10 @@ from typing import Final, Self
 SUBNET: Final = "198.18.7"
 """Of 198.18.0.0/15, which RFC 2544 keeps for benchmarks."""
 
+_LEARNED_HOSTS: Final = 31
+"""One kernel keeps 1,024 learned neighbours for all its namespaces (net.ipv4.neigh.default.gc_thresh3), and
+each of n hosts has n - 1. Beyond that the hosts are told of each other instead: such entries do not count."""
+
 
 def run(*command: str) -> None:
     """Run a command; raises CalledProcessError with what it wrote."""
@@ -32,6 +36,9 @@ class Network:
             run("ip", "-n", self._hub, "link", "set", "br0", "up")
             for host in range(self._size):
                 self._plug(host)
+            if self._size > _LEARNED_HOSTS:
+                for host in range(self._size):
+                    self._introduce(host)
         except BaseException:
             self.close()
             raise
@@ -71,7 +78,22 @@ class Network:
     def _plug(self, host: int) -> None:
         name, hub = self.namespace(host), self._hub
         self._add(name)
-        run("ip", "-n", hub, "link", "add", f"v{host}", "type", "veth", "peer", "name", "e0", "netns", name)
+        peer = ("peer", "name", "e0", "address", _mac(host), "netns", name)
+        run("ip", "-n", hub, "link", "add", f"v{host}", "type", "veth", *peer)
         run("ip", "-n", hub, "link", "set", f"v{host}", "master", "br0", "up")
         run("ip", "-n", name, "addr", "add", f"{self.address(host)}/24", "dev", "e0")
         run("ip", "-n", name, "link", "set", "e0", "up")
+
+    def _introduce(self, host: int) -> None:
+        """Tell a host where each other one is, for good."""
+        lines = [
+            f"neigh replace {self.address(other)} lladdr {_mac(other)} dev e0 nud permanent"
+            for other in range(self._size)
+            if other != host
+        ]
+        command = ("ip", "-n", self.namespace(host), "-batch", "-")
+        subprocess.run(command, input="\n".join(lines), check=True, capture_output=True, text=True)
+
+
+def _mac(host: int) -> str:
+    return f"02:00:00:00:00:{host + 1:02x}"
