@@ -2,8 +2,9 @@
 
 Needs root: every host is a network namespace on a bridge. All programs run one after another in one call on
 one machine. By default 30 hosts and 10 faults a program: 5 x kill -9 of the process, 5 x a host that falls
-silent. ``--full`` adds 10 and 60 hosts, SIGSTOP for 15 s, blips of 2 to 7 s and CPU starvation. The last
-line is one JSON object.
+silent. ``--full`` adds 10 and 60 hosts, SIGSTOP for 15 s, blips of 2 to 7 s and CPU starvation. Up to 10
+hosts our row is measured with whole ``gpuherd-agent`` processes, above with gossip alone. The last line is
+one JSON object.
 """
 
 import argparse
@@ -20,11 +21,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bench.gossip_peers import Peer, PeerMissing, find
+from bench.gossip_peers import Peer, PeerMissing, WholeAgents, find
 from bench.gossip_rig import Rig
 from bench.network import Network
 
 HOSTS: Final = 30
+WHOLE_UP_TO: Final = 10
+"""So many whole agents fit on a small machine beside each other."""
 FAULTS: Final = 10
 IDLE_S: Final = 15.0
 GATE: Final = 0.5
@@ -196,11 +199,13 @@ def starve(rig: Rig) -> dict[str, int]:
 
 def measure(peer: Peer, folder: Path, hosts: int, faults: int, *, disturbed: bool) -> dict[str, object]:
     """Return all figures of one program with so many hosts."""
+    if peer.name == "gpuherd" and hosts <= WHOLE_UP_TO:
+        peer = WholeAgents()
     own = folder / f"{peer.name}-{hosts}"
     own.mkdir()
     print(f"{peer.name}, {hosts} hosts", flush=True)
-    with Network(hosts) as network, Rig(peer, network, own, hosts) as rig:
-        result = {"hosts": hosts, **detection(rig, network, faults)}
+    with Network(hosts, peer.subnet) as network, Rig(peer, network, own, hosts) as rig:
+        result = {"program": peer.name, "hosts": hosts, **detection(rig, network, faults)}
         if disturbed:
             result["disturbed"] = disturbances(rig, network)
     print(f"  {json.dumps(result)}", flush=True)

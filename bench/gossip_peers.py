@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench.network import Network
+from bench.network import LOOPBACK, SUBNET, Network
 
 from gpuherd.gossip.addresses import Address
 from gpuherd.names import ClusterName, NodeName
@@ -43,6 +43,7 @@ class Peer(Protocol):
     """One program."""
 
     name: str
+    subnet: str
 
     def start(self, host: int, network: Network, folder: Path) -> tuple[int, int]:
         """Start it in a host's namespace; return its pid and a descriptor that its lines come from."""
@@ -53,12 +54,17 @@ class Peer(Protocol):
         ...
 
 
+_OF_VERDICT: Final = {
+    "agent_dead": ("gone",), "unreachable": ("gone",), "failed": ("gone", "failed"),
+    "stalled": ("stalled",), "alive": ("back",), "left": ("left",),
+}  # fmt: skip
+
+
 class Ours:
     """The shipped core and shell, forked from this warm process."""
 
     name = "gpuherd"
-    _words: Final = {"agent_dead": ("gone",), "unreachable": ("gone",), "failed": ("gone", "failed"),
-                     "stalled": ("stalled",), "alive": ("back",), "left": ("left",)}  # fmt: skip
+    subnet = SUBNET
 
     def start(self, host: int, network: Network, folder: Path) -> tuple[int, int]:
         """See Peer."""
@@ -83,14 +89,65 @@ class Ours:
         if event == "Joined":
             return (Line(word="joined", about=int(name[1:])),)
         if event == "VerdictChanged":
-            return tuple(Line(word=w, about=int(name[1:])) for w in self._words[word])
+            return tuple(Line(word=w, about=int(name[1:])) for w in _OF_VERDICT[word])
         return ()
+
+
+class WholeAgents:
+    """``gpuherd-agent`` itself, with everything else it does: no GPUs, no broker, no head to be had.
+
+    Without certificates it speaks on loopback only, so its network is loopback on a cable.
+    """
+
+    name = "gpuherd-agent"
+    subnet = LOOPBACK
+
+    def start(self, host: int, network: Network, folder: Path) -> tuple[int, int]:
+        """See Peer."""
+        own = folder / f"n{host}"
+        own.mkdir(exist_ok=True)
+        seeds = ", ".join(f'"{network.address(seed)}:{PORT}"' for seed in (0, 1) if seed != host)
+        config = own / "agent.toml"
+        config.write_text(
+            _AGENT.format(host=host, own=own, address=network.address(host), port=PORT, seeds=seeds)
+        )
+        program = Path(sys.executable).with_name("gpuherd-agent")
+        return _spawn(network.namespace(host), [str(program), "--config", str(config)])
+
+    def parse(self, line: str) -> tuple[Line, ...]:
+        """See Peer."""
+        if '"gossip.' not in line:
+            return ()
+        said = json.loads(line)
+        match said["event"]:
+            case "gossip.joined":
+                return (Line(word="joined", about=int(said["member"][1:])),)
+            case "gossip.verdict":
+                words = _OF_VERDICT[said["after"]]
+                return tuple(Line(word=word, about=int(said["member"][1:])) for word in words)
+            case _:
+                return ()
+
+
+_AGENT: Final = """
+cluster = "bench"
+node = "n{host}"
+state_dir = "{own}/state"
+insecure = true
+log_level = "debug"
+gpu.declared = 0
+ray.auth_mode = "disabled"
+head.addresses = ["127.0.0.1:9"]
+broker = {{ url = "mqtt://127.0.0.1:9", reconnect_first_s = 60.0 }}
+gossip = {{ enabled = true, bind = "{address}", port = {port}, seeds = [{seeds}] }}
+"""
 
 
 class Serf:
     """serf's agent, profile lan, not encrypted."""
 
     name = "serf"
+    subnet = SUBNET
     _line: Final = re.compile(r"EventMember(Join|Failed|Leave): n(\d+)\b")
     _words: Final = {"Join": ("joined", "back"), "Failed": ("gone", "failed"), "Leave": ("left",)}
 
@@ -120,6 +177,7 @@ class Kinship:
     """kinship in its lan profile, not encrypted, in the environment of ``python``."""
 
     name = "kinship"
+    subnet = SUBNET
     _words: Final = {"MemberJoined": ("joined", "back"), "MemberDead": ("gone", "failed"),
                      "MemberRecovered": ("back",), "MemberLeft": ("left",)}  # fmt: skip
     _program: Final = """
@@ -161,6 +219,8 @@ def find(name: str, folder: Path) -> Peer:
     match name:
         case "gpuherd":
             return Ours()
+        case "gpuherd-agent":
+            return WholeAgents()
         case "serf":
             return Serf(_unpack_serf(folder))
         case "kinship":

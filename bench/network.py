@@ -9,6 +9,8 @@ from typing import Final, Self
 
 SUBNET: Final = "198.18.7"
 """Of 198.18.0.0/15, which RFC 2544 keeps for benchmarks."""
+LOOPBACK: Final = "127.18.7"
+"""Loopback addresses on a cable: for programs that refuse any other while nothing is signed."""
 
 _LEARNED_HOSTS: Final = 31
 """One kernel keeps 1,024 learned neighbours for all its namespaces (net.ipv4.neigh.default.gc_thresh3), and
@@ -23,8 +25,9 @@ def run(*command: str) -> None:
 class Network:
     """``size`` hosts by number; use it as a context."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, subnet: str = SUBNET) -> None:
         self._size = size
+        self._subnet = subnet
         self._hub = f"gh{os.getpid()}h"
         self._made: list[str] = []
 
@@ -60,7 +63,7 @@ class Network:
 
     def address(self, host: int) -> str:
         """Return a host's IP address."""
-        return f"{SUBNET}.{host + 1}"
+        return f"{self._subnet}.{host + 1}"
 
     def cut(self, host: int) -> None:
         """Let a host fall silent in both directions, as when its power fails."""
@@ -83,6 +86,15 @@ class Network:
         run("ip", "-n", hub, "link", "set", f"v{host}", "master", "br0", "up")
         run("ip", "-n", name, "addr", "add", f"{self.address(host)}/24", "dev", "e0")
         run("ip", "-n", name, "link", "set", "e0", "up")
+        if self._subnet == LOOPBACK:
+            self._free_loopback(name)
+
+    def _free_loopback(self, name: str) -> None:
+        """Let 127/8 go over the cable: the kernel keeps all of it inside the host but 127.0.0.1."""
+        run("ip", "-n", name, "addr", "del", "127.0.0.1/8", "dev", "lo")
+        run("ip", "-n", name, "addr", "add", "127.0.0.1/32", "dev", "lo")
+        for device in ("all", "e0"):
+            run("ip", "netns", "exec", name, "sysctl", "-qw", f"net.ipv4.conf.{device}.route_localnet=1")
 
     def _introduce(self, host: int) -> None:
         """Tell a host where each other one is, for good."""

@@ -21,6 +21,7 @@ from gpuherd.gossip.outputs import (
     ClusterMismatch,
     EpochTaken,
     Event,
+    Joined,
     NameConflict,
     NameTaken,
     PathFailed,
@@ -151,6 +152,8 @@ class Gossiping:
                 log.info(
                     "gossip.verdict", member=event.name, before=event.before.value, after=event.after.value
                 )
+            case Joined():
+                log.debug("gossip.joined", member=event.name, address=str(event.address))
             case RoleChanged():
                 log.info("gossip.role", before=event.before.value, after=event.after.value)
             case ClusterMismatch():

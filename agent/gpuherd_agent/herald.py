@@ -6,7 +6,7 @@ away for ever: nothing here is waited for by anything that keeps the node health
 
 import asyncio
 import contextlib
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -32,6 +32,8 @@ from gpuherd_agent.steward import Steward
 
 HEARTBEAT_S: Final = 10.0
 GLANCE_S: Final = 1.0
+_WAITING: Final = 16
+"""So many documents wait until the name is settled: garbage after a good one must not push it out."""
 WITNESS_S: Final = 2.0
 
 D = TypeVar("D", Online, Event, State)
@@ -78,7 +80,7 @@ class Herald:
         self._witness = Witness()
         self._work: tuple[str, ...] | None = ()
         self._witnessed_at = float("-inf")
-        self._waiting_desired: bytes | None = None
+        self._waiting_desired: deque[bytes] = deque(maxlen=_WAITING)
         self._versions: HeadVersions | None = None
         for leaf, receive_leaf in (
             ("state", self._own_state),
@@ -144,9 +146,8 @@ class Herald:
             self.tell(namesake.CLAIM, self._identity.host)
         if self.name.standing is Standing.SETTLED and before is not Standing.SETTLED:
             self._say_online()
-            if self._waiting_desired is not None:
-                self._obey(self._waiting_desired)
-                self._waiting_desired = None
+            while self._waiting_desired:
+                self._obey(self._waiting_desired.popleft())
 
     def _topic(self, leaf: str) -> str:
         return topics.node(self._identity.cluster, self._identity.node, leaf)
@@ -215,7 +216,7 @@ class Herald:
         if self.name.standing is Standing.SETTLED:
             self._obey(message.payload)
         else:
-            self._waiting_desired = message.payload
+            self._waiting_desired.append(message.payload)
 
     def _obey(self, payload: bytes) -> None:
         obeyed = receive_desired(self._steward.memory, payload, self._identity)

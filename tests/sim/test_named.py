@@ -156,6 +156,22 @@ def test_term_bomb_refused() -> None:
     play(story)
 
 
+def test_garbage_while_the_name_is_looked_up_keeps_the_good_order() -> None:
+    """What comes before the node knows its name to be its own waits in order, not only the last of it."""
+
+    async def story(fleet: Fleet, hand: Hand) -> None:
+        (name,) = fleet.names
+        fleet.kill_agent(name)
+        hand.order(name, serve=False)
+        fleet.start_agent(name)
+        await asyncio.sleep(0.1)
+        for payload in (b"", b"NaN", b"[" * 5_000):
+            fleet.broker.publish(topics.node(CLUSTER, name, "desired"), payload, retain=False)
+        await fleet.until_phase(name, Phase.OUTSIDE, within_s=60)
+
+    play(story)
+
+
 def test_drain_timeout_fires_later() -> None:
     """The stopped raylet carries the drain out when it goes on: the node leaves, and rejoins when free."""
 
