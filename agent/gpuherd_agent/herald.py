@@ -305,6 +305,7 @@ def _what_matters(state: State) -> object:
         state.gpus_counted,
         state.witness,
         state.blockers,
+        state.obstacles,
         state.ray_node_id,
         state.head_reachable,
         state.observed,

@@ -60,6 +60,8 @@ class Look:
             holds=self.book.standing(view.name),
             findings=state.verdict.findings if state else (),
             wants_drain=view.wants_drain,
+            obstacles=state.obstacles if state else (),
+            blockers=state.blockers if state else (),
             state_age_s=view.age_s,
             agent_online=online.online if online else None,
             idle_s=view.ray.idle_s if view.ray and view.ray.status is RayStatus.IDLE else None,

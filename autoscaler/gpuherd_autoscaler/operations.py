@@ -113,6 +113,8 @@ def describe(operation: Operation, state: State | None, ray: RayNode | None) -> 
         parts.append(f"{state.witness.ray_workers} Ray workers run")
     elif state.phase is Phase.DRAINING and ray is not None and ray.activity:
         parts.append(", ".join(ray.activity[:3]))
+    elif state.phase is Phase.OUTSIDE and state.obstacles:
+        parts.append(f"obstacles: {', '.join(state.obstacles)}")
     return ": ".join(parts[:2]) + "".join(f"; {p}" for p in parts[2:])
 
 

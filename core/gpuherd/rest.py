@@ -43,6 +43,10 @@ class Node(Body, frozen=True, kw_only=True):
     holds: tuple[Hold, ...] = ()
     findings: tuple[Finding, ...] = ()
     wants_drain: str = ""
+    obstacles: tuple[str, ...] = ()
+    """Reason codes of what keeps the node out of Ray, or took it out; empty while nothing does."""
+    blockers: tuple[str, ...] = ()
+    """What keeps a draining node from being empty: tasks, actors, placement groups, objects."""
     state_age_s: float | None = None
     agent_online: bool | None = None
     idle_s: float | None = None

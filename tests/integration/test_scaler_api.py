@@ -103,7 +103,14 @@ class Scaler:
     async def undrain(self, node: str = "n-1", **body: object) -> tuple[int, Any]:
         return await self.ask("POST", f"/api/v1/nodes/{node}:undrain", body)
 
-    def hear(self, node: NodeName = ONE, *listed: Hold, phase: Phase = Phase.MEMBER, seq: int = 1) -> None:
+    def hear(
+        self,
+        node: NodeName = ONE,
+        *listed: Hold,
+        phase: Phase = Phase.MEMBER,
+        seq: int = 1,
+        **more: object,
+    ) -> None:
         order = self.book.order(node)
         told = state(node, *listed, phase=phase, obeys=document(self.book, node) if order else None, seq=seq)
         gpus = tuple(Gpu(uuid=f"GPU-{i}", present=True, healthy=True) for i in range(8))  # type: ignore[arg-type]
@@ -114,6 +121,7 @@ class Scaler:
             gpus_counted=8,
             verdict=Verdict(severity=Severity.OK),
             witness=Witness(ray_workers=2, foreign_gpu_processes=0),
+            **more,
         )
         self.book.inventory.receive_state(told, at=self.book.clock.now())
 
@@ -172,6 +180,12 @@ async def test_before_the_first_decision_it_is_live_not_ready_and_says_what_it_d
         status, problem = await scaler.drain(by="ann")
         assert (status, problem["code"]) == (503, "retry")
         assert "term" in problem["detail"]
+
+
+async def test_a_node_shows_what_is_in_its_way(scaler: Scaler) -> None:
+    scaler.hear(seq=2, phase=Phase.DRAINING, blockers=("task train x2",), obstacles=("raylet_gone",))
+    one = (await scaler.get("/api/v1/nodes/n-1"))[1]
+    assert (one["blockers"], one["obstacles"]) == (["task train x2"], ["raylet_gone"])
 
 
 async def test_a_drain_and_its_undrain_from_request_to_end(scaler: Scaler) -> None:

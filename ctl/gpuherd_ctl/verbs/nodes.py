@@ -53,7 +53,7 @@ def node_row(node: Node) -> tuple[str, ...]:
 
 
 def reason_rows(node: Node) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each hold and finding of a node, and one for a drain that found no slot."""
+    """Yield a row for each hold and finding, each thing in the way, and a drain that found no slot."""
     for hold in node.holds:
         term = f" (for {show_duration(hold.for_s)}, then {hold.on_deadline.value})" if hold.for_s else ""
         yield node.name, hold.owner, hold.kind.value, f"{hold.reason}{term} [{hold.id}]"
@@ -62,6 +62,10 @@ def reason_rows(node: Node) -> Iterator[tuple[str, ...]]:
         yield node.name, finding.rule, finding.action.value, f"{where}{finding.reason}"
     if node.wants_drain:
         yield node.name, "health", "waits", node.wants_drain
+    for obstacle in node.obstacles:
+        yield node.name, "ray", "obstacle", obstacle
+    for blocker in node.blockers:
+        yield node.name, "work", "blocks", blocker
 
 
 def detail_lines(node: Node) -> Iterator[str]:

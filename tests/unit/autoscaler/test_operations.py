@@ -144,6 +144,11 @@ def refusing(term: int, generation: int) -> State:
             BUSY,
             "draining: fan; still here: task train x2",
         ),
+        (
+            msgspec.structs.replace(says(Phase.OUTSIDE), obstacles=("head_silent",), reason="no answer"),
+            None,
+            "outside: no answer; obstacles: head_silent",
+        ),
     ],
 )
 def test_a_step_says_where_the_node_stands(said: State | None, ray: RayNode | None, text: str) -> None:

@@ -9,9 +9,10 @@ from tests.unit.ctl.conftest import Call
 
 from gpuherd.health import Action, Finding, Severity
 from gpuherd.holds import Hold, HoldKind
-from gpuherd.names import HoldId
+from gpuherd.names import HoldId, NodeName
 from gpuherd.phases import Lifecycle
 from gpuherd.rest import Nodes
+from gpuherd.rest_plan import History, Plan
 
 
 def test_status_is_one_screen_with_the_odd_nodes_below(
@@ -79,6 +80,21 @@ def test_reasons_name_who_holds_a_node_and_why(
     assert lines[1] == "gpu-1  user:ada    drain  new disk (for 1m30s, then wait) [h1]"
     assert lines[2] == "gpu-1  dropout     drain  7 of 8 GPUs"
     assert len(lines) == 3
+
+
+def test_what_stands_in_the_way_is_shown_wherever_a_node_is(
+    rest: RestServer, agentctl: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stuck = node(obstacles=("head_silent",), blockers=("task train x2", "objects, 12 MiB"))
+    rest.on("GET", "/nodes", Nodes(nodes=(stuck,)))
+    rest.on("GET", "/nodes/gpu-1", stuck)
+    rest.on("GET", "/plan", Plan(decision=1, at=0.0, mode="enforce", reasons={}, kept={}))
+    rest.on("GET", "/nodes/gpu-1/history?limit=5", History(node=NodeName("gpu-1")))
+    for words in (("nodes", "-R"), ("nodes", "gpu-1"), ("why", "gpu-1")):
+        assert agentctl(*words) == 0
+        said = capsys.readouterr().out
+        for part in ("obstacle", "head_silent", "blocks", "task train x2", "objects, 12 MiB"):
+            assert part in said, words
 
 
 def test_control_characters_from_outside_never_reach_the_terminal(
