@@ -14,7 +14,7 @@ from gpuherd.gossip.bodies import Body, NodeState, Reach
 from gpuherd.gossip.counters import Counters
 from gpuherd.gossip.verdicts import Role
 from gpuherd.gossip.verdicts import Verdict as Opinion
-from gpuherd.gossip.views import FleetView
+from gpuherd.gossip.views import FleetView, MemberView
 from gpuherd.health import Severity, Verdict
 from gpuherd.phases import Phase
 
@@ -25,6 +25,7 @@ _STATES: Final = {
     Severity.DEGRADED: NodeState.DEGRADED,
     Severity.CRITICAL: NodeState.CRITICAL,
 }
+_GONE: Final = (Opinion.UNREACHABLE, Opinion.AGENT_DEAD, Opinion.FAILED)
 _BITS: Final = 32
 
 
@@ -69,6 +70,10 @@ def reason_bits(verdict: Verdict) -> int:
     return bits
 
 
+def _is_gone_as_planned(member: MemberView) -> bool:
+    return member.verdict in _GONE and member.body.in_maintenance
+
+
 def _reach(reached: bool | None) -> Reach:
     return {None: Reach.UNKNOWN, True: Reach.REACHED, False: Reach.LOST}[reached]
 
@@ -92,6 +97,7 @@ def samples(facts: GossipFacts) -> Iterator[Sample]:
     of_state = [member.verdict for member in view.members]
     for opinion in Opinion:
         yield Sample("gpuherd_gossip_members", of_state.count(opinion), (opinion.value,))
+    yield Sample("gpuherd_gossip_gone_as_planned", sum(map(_is_gone_as_planned, view.members)))
     for role in Role:
         yield Sample("gpuherd_gossip_role", role is view.role, (role.value,))
     yield Sample("gpuherd_gossip_expected", view.expected)

@@ -31,12 +31,13 @@ from gpuherd.gossip.outputs import (
 )
 from gpuherd.gossip_rest import SeenFleet, seen
 from gpuherd.gossip_settings import GossipSettings
+from gpuherd.holds import is_planned
 from gpuherd.shell import logs
 from gpuherd.shell.gossip import GossipShell
 from gpuherd.shell.gossip_keys import InsecureVerifier, load_or_make
 from gpuherd.wire import topics
 from gpuherd_agent import herald
-from gpuherd_agent.doors import Identity
+from gpuherd_agent.doors import Identity, JoinFailed
 from gpuherd_agent.gossip_record import GossipFacts, OwnState, body
 from gpuherd_agent.node import Node, Outside
 from gpuherd_agent.orders import receive_roster
@@ -63,6 +64,7 @@ class Gossiping:
         assert outside.state_dir is not None  # noqa: S101  a daemon has one
         signer = load_or_make(outside.state_dir / "gossip.key")
         clock, rng = outside.clock, outside.rng
+        self._raylets = outside.raylets
         own = Self(
             cluster=identity.cluster,
             identity=Speaker(name=identity.node, key=signer.key),
@@ -80,7 +82,8 @@ class Gossiping:
         self._counted = {"mismatches": 0, "conflicts": 0, "paths_failed": 0}
         self._logged_at: dict[object, float] = {}
         self._ended: asyncio.Future[None] | None = None
-        self._roster: tuple[str, ...] | None = None
+        self._ray = ""
+        self._roster_mark: tuple[int, int] | None = None
         bus.subscribe(topics.cluster_wide(identity.cluster, "roster"), self._receive_roster)
         node.read_gossip = self.facts
 
@@ -98,6 +101,8 @@ class Gossiping:
     async def run(self) -> None:
         """Publish within ``listening`` until cancelled; raises NameTaken when the name is another's."""
         assert self._ended is not None  # noqa: S101  made by ``listening``
+        with contextlib.suppress(JoinFailed):  # without Ray the others see a version that drifts
+            self._ray = self._raylets.versions().ray
         while not self._ended.done():
             self._publish()
             await asyncio.wait((self._ended,), timeout=GLANCE_S)
@@ -125,10 +130,10 @@ class Gossiping:
     def _publish(self) -> None:
         """Hand over what the node is; the core spreads it when it differs."""
         steward, health = self._node.steward, self._node.sensing.health
-        roster = steward.memory.roster
-        if roster and roster != self._roster:
-            self._roster = roster
-            self._shell.tell(SetRoster(racks=dict.fromkeys(roster, "")))
+        memory = steward.memory
+        if memory.roster and memory.roster_mark != self._roster_mark:
+            self._roster_mark = memory.roster_mark
+            self._shell.tell(SetRoster(racks={name: memory.racks.get(name, "") for name in memory.roster}))
         snapshot = health.snapshot
         driver = snapshot.probe.driver if snapshot.probe is not None else ""
         own = OwnState(
@@ -138,7 +143,8 @@ class Gossiping:
             gpus_present=sum(gpu.present for gpu in gpus(snapshot, health.verdict)),
             head_reachable=steward.station.head_reachable,
             broker_connected=self._bus.is_connected,
-            versions=(f"agent {__version__}", f"driver {driver}"),
+            versions=(f"agent {__version__}", f"driver {driver}", f"ray {self._ray}"),
+            in_maintenance=any(is_planned(hold) for hold in memory.holds),
         )
         self._shell.tell(Publish(body=body(own)))
 

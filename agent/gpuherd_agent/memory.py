@@ -98,6 +98,8 @@ class NodeMemory(msgspec.Struct, frozen=True, kw_only=True):
     mode_term: int = 0
     roster: tuple[NodeName, ...] = ()
     """Who counts in the gossip's verdicts; empty = everybody who is known."""
+    racks: dict[NodeName, str] = {}
+    """Where they stand, as far as it was told."""
     roster_mark: tuple[int, int] = (0, 0)
     """(term, version) of that roster."""
 

@@ -80,6 +80,10 @@ METRICS: Final = (
     gauge("host_disk_free_bytes", "Free space of the watched file system."),
     gauge("host_shm_free_bytes", "Free space of /dev/shm, where Ray keeps its objects."),
     gauge("gossip_members", "Members that this node knows by gossip, by its verdict on them.", "verdict"),
+    gauge(
+        "gossip_gone_as_planned",
+        "Those unreachable, failed or without agent that had announced planned work.",
+    ),
     gauge("gossip_role", "1 for this node's own standing in the gossip, 0 for the others.", "role"),
     gauge("gossip_expected", "E: members that count in verdicts."),
     gauge("gossip_missing", "Expected members that never spoke."),

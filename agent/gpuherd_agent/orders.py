@@ -89,4 +89,4 @@ def receive_roster(memory: NodeMemory, payload: bytes, identity: Identity) -> No
     mark = (document.term, document.version)
     if document.cluster != identity.cluster or mark <= memory.roster_mark or not document.names:
         return memory
-    return msgspec.structs.replace(memory, roster=document.names, roster_mark=mark)
+    return msgspec.structs.replace(memory, roster=document.names, racks=document.racks, roster_mark=mark)

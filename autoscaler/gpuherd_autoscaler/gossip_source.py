@@ -5,7 +5,7 @@ Evidence for decisions, with its freshness; nothing here acts, and no call to Ra
 
 import contextlib
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -37,9 +37,9 @@ class GossipSource:
         clock: Clock,
         *,
         state_dir: Path,
-        expected: Sequence[NodeName],
+        expected: Mapping[NodeName, str],
     ) -> None:
-        """Read or make the key; raises ConfigInvalid when its file is of no use."""
+        """``expected``: name to rack, or ""; raises ConfigInvalid when the key file is of no use."""
         signer = load_or_make(state_dir / "gossip.key")
         own = Self(
             cluster=cluster,
@@ -59,7 +59,7 @@ class GossipSource:
     async def listening(self) -> AsyncIterator[None]:
         """Follow the gossip while the block lasts; raises ConfigInvalid when the port is taken."""
         await self._shell.start(self._settings.bind, self._settings.port, self._settings.seed_addresses)
-        self._shell.tell(SetRoster(racks=dict.fromkeys(self._expected, "")))
+        self._shell.tell(SetRoster(racks=self._expected))
         try:
             yield
         finally:

@@ -3,7 +3,8 @@
 Nothing is decided here, and the ledger is the only way in: what was not committed cannot be published.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from gpuherd.bus import Bus
@@ -18,6 +19,7 @@ from gpuherd_autoscaler.orders import has_obeyed
 
 log = logs.get("gpuherd.autoscaler")
 
+_NO_RACKS: Final[Mapping[NodeName, str]] = MappingProxyType({})
 LAG_S: Final = 10.0
 """How long a node may lag behind its order before the order is published again."""
 
@@ -25,12 +27,21 @@ LAG_S: Final = 10.0
 class Publisher:
     """Publishes committed orders, the roster and the scaler's state. Never raises because of the broker."""
 
-    def __init__(self, bus: Bus, ledger: Ledger, cluster: ClusterName, *, leader: str = "") -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        ledger: Ledger,
+        cluster: ClusterName,
+        *,
+        leader: str = "",
+        racks: Mapping[NodeName, str] = _NO_RACKS,
+    ) -> None:
         self._why_silent: Callable[[], str] = str
         self._bus = bus
         self._ledger = ledger
         self._cluster = cluster
         self._leader = leader
+        self._racks = racks
         self._published_at: dict[NodeName, float] = {}
         self._roster: tuple[int, tuple[NodeName, ...]] | None = None
         self._roster_version = 0
@@ -71,7 +82,11 @@ class Publisher:
         self._roster = now
         self._roster_version += 1
         document = Roster(
-            cluster=self._cluster, term=self._ledger.term, version=self._roster_version, names=names
+            cluster=self._cluster,
+            term=self._ledger.term,
+            version=self._roster_version,
+            names=names,
+            racks={name: rack for name in names if (rack := self._racks.get(name))},
         )
         self._bus.keep(topics.cluster_wide(self._cluster, "roster"), encode(document))
 

@@ -44,6 +44,7 @@ from gpuherd_autoscaler.loop import Loop, Pace
 from gpuherd_autoscaler.people import People
 from gpuherd_autoscaler.plan import Plan
 from gpuherd_autoscaler.publisher import Publisher
+from gpuherd_autoscaler.racks import racks_of
 from gpuherd_autoscaler.record import Inputs, append
 from gpuherd_autoscaler.settings import ScalerSettings
 from gpuherd_autoscaler.sources import Inbox, SightReader
@@ -89,6 +90,11 @@ async def _live(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDeci
     return 0
 
 
+def _publisher(settings: ScalerSettings, bus: MqttBus, ledger: SqliteLedger) -> Publisher:
+    leader = f"{socket.gethostname()}:{os.getpid()}"
+    return Publisher(bus, ledger, settings.cluster, leader=leader, racks=racks_of(settings.rack))
+
+
 async def _serve(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDecisions) -> None:
     clock = SystemClock()
     book = _book(settings, ledger, clock)
@@ -99,7 +105,7 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDec
         clock=clock,
         rng=random.Random(),  # noqa: S311  spreads reconnects
     )
-    publisher = Publisher(bus, ledger, settings.cluster, leader=f"{socket.gethostname()}:{os.getpid()}")
+    publisher = _publisher(settings, bus, ledger)
     async with Gcs(
         settings.head.addresses[0], token=settings.head.token, timeout_s=settings.head.deadline_s
     ) as gcs:
@@ -148,7 +154,9 @@ def _hearing(
     if not settings.gossip.enabled:
         return contextlib.nullcontext()
     state_dir = Path(settings.state_dir)
-    source = GossipSource(settings.cluster, settings.gossip, clock, state_dir=state_dir, expected=herd.names)
+    racks = racks_of(settings.rack)
+    expected = {name: racks.get(name, "") for name in herd.names}
+    source = GossipSource(settings.cluster, settings.gossip, clock, state_dir=state_dir, expected=expected)
     loop.hear_by(source.read)
     return source.listening()
 

@@ -1,5 +1,6 @@
 """``autoscaler.toml``. Each field says what it means and what a wrong value costs."""
 
+import contextlib
 import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,10 +8,11 @@ from typing import Final, Literal
 
 from gpuherd.broker_settings import BrokerSettings, parse_url
 from gpuherd.gossip_settings import GossipSettings, loopback_problems
-from gpuherd.names import ClusterName, NameInvalid, parse_name
+from gpuherd.names import ClusterName, NameInvalid, NodeName, parse_name
 from gpuherd.settings import Secret
 from gpuherd_autoscaler.ledger import Mode
 from gpuherd_autoscaler.pools import Limits, Pool, pool_problems
+from gpuherd_autoscaler.racks import Rack, rack_problems
 
 _MAX_PORT: Final = 65_535
 
@@ -121,6 +123,8 @@ class ScalerSettings:
     gossip: GossipSettings = field(default_factory=GossipSettings)
     """As an observer without a voice: the autoscaler hears verdicts and makes none."""
     pool: tuple[Pool, ...] = ()
+    rack: tuple[Rack, ...] = ()
+    """Optional. A host that stands in none counts as a rack of its own."""
 
     @property
     def limits(self) -> Limits:
@@ -134,6 +138,7 @@ class ScalerSettings:
         except NameInvalid as error:
             yield "cluster", str(error)
         yield from pool_problems(self.pool)
+        yield from rack_problems(self.rack, _listed(self.pool))
         if not self.insecure:
             yield "insecure", "must be true: certificates are not supported yet, so only loopback is"
         yield from loopback_problems(self.gossip)
@@ -141,6 +146,14 @@ class ScalerSettings:
             yield "broker.url", f"{self.broker.url[:80]!r} is not on loopback, which insecure = true demands"
         if not _is_loopback(self.metrics.host):
             yield "metrics.host", f"{self.metrics.host!r} is not on loopback, which insecure = true demands"
+
+
+def _listed(pools: tuple[Pool, ...]) -> set[NodeName]:
+    found: set[NodeName] = set()
+    for pool in pools:
+        with contextlib.suppress(NameInvalid):  # reported by the pool itself
+            found.update(pool.names)
+    return found
 
 
 def _host(url: str) -> str:

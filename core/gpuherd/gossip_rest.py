@@ -35,6 +35,7 @@ class SeenNode(Body, frozen=True, kw_only=True):
     drifts: bool = False
     """Its versions are not those of the majority."""
     in_maintenance: bool = False
+    """It has announced planned work: being gone is no surprise."""
     is_expected: bool = False
     is_observer: bool = False
     heard_s: float | None = None

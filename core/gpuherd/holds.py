@@ -78,6 +78,14 @@ def is_user(owner: str) -> bool:
     return owner.startswith(_USER)
 
 
+def is_planned(hold: Hold) -> bool:
+    """Say whether people or a service plan to work on the node: what it then does is no surprise.
+
+    Health's holds are findings, and a cordon leaves the node at its work.
+    """
+    return hold.kind >= HoldKind.DRAIN and hold.owner not in (HEALTH, SCALER)
+
+
 def union(*sources: Iterable[Hold], lifted: Collection[HoldId] = ()) -> tuple[Hold, ...]:
     """Return the holds of all sources that no one lifted, strongest first, each id once.
 

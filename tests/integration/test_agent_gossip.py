@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.herd import ONE, TWO, Herd
+from tests.kit.herd import ONE, TWO, Herd, drain_hold
 
 from gpuherd.names import NodeName
 from gpuherd_sim.demo.stage import free_ports
@@ -113,3 +113,15 @@ def test_a_gossip_port_that_is_taken_is_a_setting_to_mend(herd: Herd) -> None:
     )
     assert done.returncode == 78
     assert "gossip.port" in done.stderr
+
+
+async def test_planned_work_is_announced_to_all(herd: Herd) -> None:
+    """A person's drain goes round by gossip, so that the others call nobody when the host is switched off."""
+    herd.start_broker()
+    async with herd.ear() as ear:
+        herd.start_agent(ONE)
+        herd.start_agent(TWO)
+        await ear.until("both see both", lambda: {ONE, TWO} <= fleet(herd, ONE).keys())
+        assert not fleet(herd, ONE)[TWO]["in_maintenance"]
+        ear.order(drain_hold("new-fans"), node=TWO)
+        await ear.until("the other one knows", lambda: fleet(herd, ONE)[TWO]["in_maintenance"] is True)

@@ -37,7 +37,7 @@ async def test_an_observer_hears_the_verdict_on_a_killed_agent(tmp_path: Path) -
             settings,
             SystemClock(),
             state_dir=tmp_path,
-            expected=tuple(NodeName(name) for name in NAMES),
+            expected=dict.fromkeys(map(NodeName, NAMES), ""),
         )
         async with source.listening():
             assert await verdict_of(source, "n3", ("alive",))

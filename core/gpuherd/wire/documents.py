@@ -18,6 +18,7 @@ VERSION: Final = 1
 
 Counter = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=1_000)]
+Rack = Annotated[str, Meta(min_length=1, max_length=63)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Output = Annotated[str, Meta(max_length=8_000)]
 
@@ -199,6 +200,8 @@ class Roster(Document, frozen=True, kw_only=True):
     term: Counter
     version: Counter
     names: Annotated[tuple[NodeName, ...], Meta(max_length=10_000)] = ()
+    racks: Annotated[dict[NodeName, Rack], Meta(max_length=10_000)] = {}
+    """Which of them stand where; a name without a rack stands alone."""
     signature: Text = ""
 
 

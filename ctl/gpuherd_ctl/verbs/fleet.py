@@ -91,7 +91,13 @@ def _rest(node: SeenNode) -> str:
     if node.accusers:
         words.append(f"accused by {', '.join(node.accusers)}")
     words += [
-        word for word, is_so in (("observer", node.is_observer), ("other versions", node.drifts)) if is_so
+        word
+        for word, is_so in (
+            ("observer", node.is_observer),
+            ("in maintenance", node.in_maintenance),
+            ("other versions", node.drifts),
+        )
+        if is_so
     ]
     return "; ".join(words)
 

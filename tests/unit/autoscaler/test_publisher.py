@@ -97,6 +97,15 @@ def test_the_roster_is_published_when_it_changes_and_rises(tmp_path: Path) -> No
         assert rosters(bus) == [(1, 1, (ONE,)), (1, 2, (ONE, TWO)), (2, 3, (ONE, TWO))]
 
 
+def test_the_roster_tells_the_racks_of_those_it_names(tmp_path: Path) -> None:
+    with book(tmp_path) as made:
+        bus = KeptBus()
+        racks = {ONE: "east", NodeName("elsewhere"): "west"}
+        Publisher(bus, made.ledger, CLUSTER, racks=racks).tell_roster((ONE, TWO))
+        ((_, payload),) = bus.kept
+        assert decode(payload, Roster).racks == {ONE: "east"}
+
+
 def test_the_scalers_state_fits_its_document_however_long_its_decision(tmp_path: Path) -> None:
     with book(tmp_path) as made:
         tells, bus = publisher(made)

@@ -1,48 +1,12 @@
 """What a quorum of nodes says of broker, head and versions."""
 
 import pytest
+from tests.kit.views import fleet, member
 
-from gpuherd.gossip.addresses import Address
 from gpuherd.gossip.bodies import Body, Reach
-from gpuherd.gossip.verdicts import Role, Verdict
-from gpuherd.gossip.views import FleetView, MemberView
+from gpuherd.gossip.verdicts import Verdict
+from gpuherd.gossip.views import MemberView
 from gpuherd.gossip_rest import seen
-from gpuherd.names import NodeName
-
-
-def member(
-    number: int, body: Body, verdict: Verdict = Verdict.ALIVE, *, is_expected: bool = True
-) -> MemberView:
-    return MemberView(
-        name=NodeName(f"n{number}"),
-        address=Address("10.0.0.1", number + 1),
-        epoch=1,
-        version=1,
-        body=body,
-        verdict=verdict,
-        since=5.0,
-        voices=(),
-        heard_at=8.0,
-        is_expected=is_expected,
-        is_observer=False,
-        has_more=False,
-    )
-
-
-def fleet(*members: MemberView) -> FleetView:
-    return FleetView(
-        own=NodeName("n0"),
-        epoch=1,
-        role=Role.ACTIVE,
-        expected=5,
-        quorum=3,
-        sight=5,
-        is_hint=False,
-        health=0,
-        members=members,
-        missing=(),
-    )
-
 
 LOST, REACHED = Body(broker=Reach.LOST, head=Reach.LOST), Body(broker=Reach.REACHED, head=Reach.REACHED)
 

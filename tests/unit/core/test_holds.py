@@ -2,7 +2,19 @@
 
 import pytest
 
-from gpuherd.holds import HEALTH, SCALER, Hold, HoldKind, parse_owner, refuse_lift, union, user
+from gpuherd.holds import (
+    HEALTH,
+    REPAIR,
+    SCALER,
+    UPGRADE,
+    Hold,
+    HoldKind,
+    is_planned,
+    parse_owner,
+    refuse_lift,
+    union,
+    user,
+)
 from gpuherd.names import HoldId, NameInvalid
 
 
@@ -51,3 +63,18 @@ def test_an_unknown_owner_is_refused(text: str) -> None:
 )
 def test_any_login_name_makes_an_owner(name: str, owner: str) -> None:
     assert parse_owner(user(name)) == owner
+
+
+@pytest.mark.parametrize(
+    ("owner", "kind", "planned"),
+    [
+        pytest.param("user:ann", HoldKind.DRAIN, True, id="a person's drain"),
+        pytest.param(UPGRADE, HoldKind.EVICT, True, id="an upgrade"),
+        pytest.param(REPAIR, HoldKind.DRAIN, True, id="a repair"),
+        pytest.param("user:ann", HoldKind.CORDON, False, id="a cordoned node works on"),
+        pytest.param(HEALTH, HoldKind.EVICT, False, id="a finding is no plan"),
+        pytest.param(SCALER, HoldKind.DRAIN, False, id="scale-down ends nothing but Ray"),
+    ],
+)
+def test_planned_work_is_what_a_node_is_drained_for(owner: str, kind: HoldKind, planned: bool) -> None:
+    assert is_planned(hold("a", kind, owner)) is planned
