@@ -12,6 +12,8 @@ from gpuherd.names import HoldId, NodeName, OperationId, parse_node
 from gpuherd.rest import (
     CommandRequest,
     DrainRequest,
+    JoinRequest,
+    LeaveRequest,
     ModeRequest,
     Operations,
     PromoteRequest,
@@ -23,7 +25,7 @@ from gpuherd.shell.http_events import Feed, ServerEvent, end_on_shutdown, stream
 from gpuherd.shell.http_peer import peer_user
 from gpuherd_autoscaler.commander import Commander, CommandWish
 from gpuherd_autoscaler.faces import Look, event_body, operation_body
-from gpuherd_autoscaler.ledger import Event
+from gpuherd_autoscaler.ledger import Event, OperationKind
 from gpuherd_autoscaler.people import DrainWish, People
 
 log = logs.get("gpuherd.autoscaler")
@@ -85,6 +87,8 @@ class Api:
             web.get(f"{_PREFIX}/nodes/{{name}}", self.node),
             web.post(f"{_PREFIX}/nodes/{{name}}:drain", self.drain),
             web.post(f"{_PREFIX}/nodes/{{name}}:undrain", self.undrain),
+            web.post(f"{_PREFIX}/nodes/{{name}}:leave", self.leave),
+            web.post(f"{_PREFIX}/nodes/{{name}}:join", self.join),
             web.post(f"{_PREFIX}/nodes/{{name}}/commands", self.command),
             web.get(f"{_PREFIX}/nodes/{{name}}/gpus", self.gpus),
             web.get(f"{_PREFIX}/gpus", self.all_gpus),
@@ -128,11 +132,18 @@ class Api:
 
     async def drain(self, request: web.Request) -> web.Response:
         """Drain a node (202 and the operation), or say what that would do (200 and a preview)."""
+        return self._take_out(request, await read_body(request, DrainRequest), OperationKind.DRAIN)
+
+    async def leave(self, request: web.Request) -> web.Response:
+        """Let a node leave Ray and stay outside; answers as ``drain``."""
+        return self._take_out(request, await read_body(request, LeaveRequest), OperationKind.LEAVE)
+
+    def _take_out(self, request: web.Request, body: DrainRequest, kind: OperationKind) -> web.Response:
         name = _node(request)
-        body = await read_body(request, DrainRequest)
         wish = DrainWish(
             node=name,
             by=_by(request, body.by),
+            kind=kind,
             reason=body.reason,
             for_s=body.for_s,
             on_deadline=body.on_deadline,
@@ -142,6 +153,15 @@ class Api:
             hold = self._people.hold(wish, OperationId("preview"))
             return answer(self._look().preview(name, hold.reason, hold.for_s, hold.on_deadline.value))
         return answer(operation_body(self._people.drain(wish)), status=202)
+
+    async def join(self, request: web.Request) -> web.Response:
+        """Let a node serve, whatever stood (202 and the operation that follows it until it does)."""
+        name = _node(request)
+        body = await read_body(request, JoinRequest)
+        operation = self._people.join(
+            name, _by(request, body.by), reason=body.reason, request_key=_key(request)
+        )
+        return answer(operation_body(operation), status=202)
 
     async def undrain(self, request: web.Request) -> web.Response:
         """Lift holds of a node (202 and the operation)."""

@@ -13,7 +13,7 @@ from gpuherd.shell.clock import Clock
 from gpuherd.wire.documents import State
 from gpuherd_autoscaler import operations, orders
 from gpuherd_autoscaler.inventory import Inventory
-from gpuherd_autoscaler.ledger import Change, Event, Ledger, Mode, Note, Operation, OperationKind, Order
+from gpuherd_autoscaler.ledger import Change, Event, Ledger, Mode, Note, Operation, OperationKind, Order, Step
 from gpuherd_autoscaler.orders import Ask, Frame
 from gpuherd_autoscaler.pools import Pool, index
 
@@ -63,6 +63,10 @@ class Intent:
     reason: str
     timeout_s: float
     request_key: str = ""
+    remark: str = ""
+    """What the one who asks ought to know from the start; the first step."""
+    follows_present: bool = False
+    """An order that says it already is followed all the same."""
 
 
 NewId = Callable[[], OperationId]
@@ -140,7 +144,8 @@ class Book:
         self, intent: Intent, operation_id: OperationId, open_operations: Iterable[Operation]
     ) -> Change | None:
         """Return the change that opens the intended operation, None when nothing would change."""
-        order = self.next_order(intent.node, intent.ask)
+        following = self.next_order(intent.node, intent.ask)
+        order = following or (self.order(intent.node) if intent.follows_present else None)
         if order is None:
             return None
         wall = self.clock.wall()
@@ -157,13 +162,16 @@ class Book:
             lifts=intent.ask.lift,
             timeout_s=intent.timeout_s,
             request_key=intent.request_key,
+            steps=(Step(at=wall, text=intent.remark),) if intent.remark else (),
         )
         makers = {made for h in intent.ask.lift if (made := orders.maker(h))}
         ended = tuple(operations.superseded(operation, open_operations, makers, wall=wall))
         notes = [Note(at=wall, kind=f"{intent.kind}.asked", reason=f"{intent.reason} (by {intent.by})",
                       node=intent.node, operation=operation_id)]  # fmt: skip
         return Change(
-            orders=(order,), operations=(operation, *ended), notes=(*notes, *(ending(o) for o in ended))
+            orders=(following,) if following else (),
+            operations=(operation, *ended),
+            notes=(*notes, *(ending(o) for o in ended)),
         )
 
     def _require_lead(self) -> None:

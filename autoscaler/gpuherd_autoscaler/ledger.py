@@ -31,6 +31,10 @@ class OperationKind(enum.StrEnum):
 
     DRAIN = "drain"
     UNDRAIN = "undrain"
+    LEAVE = "leave"
+    """A person's drain without end: it takes the time that running work takes."""
+    JOIN = "join"
+    """A person wants the node to serve, whatever the plan says of it."""
     SERVE = "serve"
     RELEASE = "release"
     COMMAND = "command"

@@ -18,6 +18,8 @@ from gpuherd_autoscaler.orders import has_obeyed
 TIMEOUT_S: Final[Mapping[OperationKind, float]] = {
     OperationKind.DRAIN: 3_600.0,
     OperationKind.UNDRAIN: 600.0,
+    OperationKind.LEAVE: 7 * 86_400.0,
+    OperationKind.JOIN: 900.0,
     OperationKind.SERVE: 900.0,
     OperationKind.RELEASE: 600.0,
     OperationKind.COMMAND: 120.0,
@@ -28,10 +30,13 @@ RAY_SAYS_NO_S: Final = 45.0
 """A released node that obeys its order and is still a member after this was refused by Ray: it is busy."""
 
 _MAX_STEPS: Final = 40
-_ENDS: Final[Mapping[OperationKind, OperationKind]] = {
-    OperationKind.SERVE: OperationKind.RELEASE,
-    OperationKind.RELEASE: OperationKind.SERVE,
+_WISHES: Final = (OperationKind.SERVE, OperationKind.JOIN)
+_ENDS: Final[Mapping[OperationKind, tuple[OperationKind, ...]]] = {
+    OperationKind.SERVE: (OperationKind.RELEASE,),
+    OperationKind.JOIN: (OperationKind.RELEASE,),
+    OperationKind.RELEASE: _WISHES,
 }
+_LEAVES: Final = (OperationKind.DRAIN, OperationKind.LEAVE, OperationKind.RELEASE)
 
 
 def target(state: State | None) -> Target:
@@ -128,9 +133,9 @@ def superseded(
     for old in open_operations:
         if old.node != new.node or old.id == new.id:
             continue
-        if old.id in makers and old.kind is OperationKind.DRAIN:
+        if old.id in makers and old.kind in (OperationKind.DRAIN, OperationKind.LEAVE):
             yield closed(old, OperationState.FAILED, f"undrained by {new.by}", wall=wall)
-        elif _ENDS.get(new.kind) is old.kind:
+        elif old.kind in _ENDS.get(new.kind, ()):
             yield closed(old, OperationState.ABANDONED, f"overtaken: {new.reason}", wall=wall)
 
 
@@ -146,6 +151,9 @@ def _ended(
         done = _fulfilled(operation, state, standing)
         if done is not None:
             return OperationState.DONE, done
+        if operation.kind is OperationKind.JOIN and standing and not _lists_lifted(operation, state):
+            strongest = next(iter(standing))
+            return OperationState.FAILED, f"held by {strongest.owner}: {strongest.reason}"
         if operation.kind is OperationKind.RELEASE and _ray_said_no(operation, state, wall):
             return OperationState.FAILED, f"Ray keeps the node: {state.reason or 'it is not idle'}"
     if wall - operation.created_at > operation.timeout_s:
@@ -162,9 +170,11 @@ def _ray_said_no(operation: Operation, state: State, wall: float) -> bool:
 
 def _fulfilled(operation: Operation, state: State, standing: Collection[Hold]) -> str | None:
     """Return the result when the node's own word ends the operation."""
-    if operation.kind in (OperationKind.DRAIN, OperationKind.RELEASE):
+    if operation.kind in _LEAVES:
         return "the node is outside" if state.phase is Phase.OUTSIDE else None
-    if any(h.id in operation.lifts for h in state.holds):
+    if _lists_lifted(operation, state):
+        return None
+    if standing and operation.kind is OperationKind.JOIN:
         return None
     if standing:
         strongest = next(iter(standing))
@@ -174,6 +184,11 @@ def _fulfilled(operation: Operation, state: State, standing: Collection[Hold]) -
     if operation.kind is OperationKind.UNDRAIN and not state.serve:
         return "no hold stands; the node is in standby"
     return None
+
+
+def _lists_lifted(operation: Operation, state: State) -> bool:
+    """Say whether the node still lists a hold that the operation lifts."""
+    return any(h.id in operation.lifts for h in state.holds)
 
 
 def _with_step(operation: Operation, text: str, wall: float) -> Operation:

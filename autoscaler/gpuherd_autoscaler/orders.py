@@ -59,10 +59,10 @@ def user_hold(
     reason: str,
     *,
     since: float,
-    for_s: float | None = None,
+    for_s: float | None = USER_DRAIN_S,
     on_deadline: OnDeadline = OnDeadline.WAIT,
 ) -> Hold:
-    """Return a person's drain hold; its id names the operation that made it."""
+    """Return a person's drain hold; its id names the operation that made it. ``for_s`` None = no deadline."""
     owner = holds.user(by)
     return Hold(
         id=HoldId(_HOLD + op_id),
@@ -70,7 +70,7 @@ def user_hold(
         kind=HoldKind.DRAIN,
         reason=reason or f"manual by {owner.removeprefix('user:')}",
         since=since,
-        for_s=USER_DRAIN_S if for_s is None else for_s,
+        for_s=for_s,
         on_deadline=on_deadline,
     )
 
@@ -88,6 +88,19 @@ def serve(op_id: OperationId, reason: str, standing: Collection[Hold]) -> Ask:
         serve=True,
         lift=tuple(h.id for h in standing if h.owner == holds.SCALER),
     )
+
+
+def join(op_id: OperationId, by: str, reason: str, standing: Collection[Hold]) -> Ask:
+    """Return the ask of a person who wants the node to serve: it lifts everything that stands.
+
+    Raises Refused with each hold that ``by`` may not lift; a join that would stay out is no join.
+    """
+    owner = holds.user(by)
+    said = reason or f"joined by {owner.removeprefix('user:')}"
+    refusals = [why for h in standing if h.owner != holds.SCALER and (why := holds.refuse_lift(h, owner))]
+    if refusals:
+        raise Refused("; ".join(refusals))
+    return Ask(op_id=op_id, reason=said, serve=True, lift=tuple(h.id for h in standing))
 
 
 def release(op_id: OperationId, reason: str, *, since: float) -> Ask:

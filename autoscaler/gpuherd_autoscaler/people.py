@@ -1,4 +1,4 @@
-"""What people ask for: drain, undrain, mode. Each request is recorded with who and why, or refused."""
+"""What people ask for: drain, undrain, leave, join, mode. Each is recorded with who and why, or refused."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,9 +7,10 @@ from gpuherd import holds
 from gpuherd.errors import Conflict, NotFound, Refused
 from gpuherd.holds import Hold, OnDeadline
 from gpuherd.names import HoldId, NodeName, OperationId
-from gpuherd_autoscaler import orders
+from gpuherd_autoscaler import admission, orders
 from gpuherd_autoscaler.book import Book, Intent
 from gpuherd_autoscaler.ledger import Change, Mode, Note, Operation, OperationKind
+from gpuherd_autoscaler.lifecycle import foreign_hold
 from gpuherd_autoscaler.operations import TIMEOUT_S
 
 MAX_FOR_S: Final = 30 * 86_400.0
@@ -17,14 +18,21 @@ MAX_FOR_S: Final = 30 * 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainWish:
-    """A person's drain of one node."""
+    """A person's drain of one node, as ``kind`` DRAIN or LEAVE; they differ in what no ``for_s`` means."""
 
     node: NodeName
     by: str
+    kind: OperationKind = OperationKind.DRAIN
     reason: str = ""
     for_s: float | None = None
     on_deadline: OnDeadline = OnDeadline.WAIT
     request_key: str = ""
+
+    @property
+    def patience_s(self) -> float | None:
+        """Return the time that running work is given; None = all that it takes."""
+        without = None if self.kind is OperationKind.LEAVE else orders.USER_DRAIN_S
+        return without if self.for_s is None else self.for_s
 
 
 class People:
@@ -39,7 +47,7 @@ class People:
         Raises NotFound, Refused (LedgerFailed and Conflict among them) and Retryable; nothing was asked
         of the node then.
         """
-        repeated = self._repeated(wish.request_key, OperationKind.DRAIN, wish.node)
+        repeated = self._repeated(wish.request_key, wish.kind, wish.node)
         if repeated is not None:
             return repeated
         if wish.for_s is not None and not 0 <= wish.for_s <= MAX_FOR_S:
@@ -51,12 +59,12 @@ class People:
         if standing is not None and (made := self._maker(standing)) is not None:
             return made
         intent = Intent(
-            kind=OperationKind.DRAIN,
+            kind=wish.kind,
             node=wish.node,
             ask=orders.drain(operation_id, hold),
             by=hold.owner,
             reason=hold.reason,
-            timeout_s=TIMEOUT_S[OperationKind.DRAIN] + (hold.for_s or 0.0),
+            timeout_s=TIMEOUT_S[wish.kind] + (hold.for_s or 0.0),
             request_key=wish.request_key,
         )
         return self._open(intent, operation_id)
@@ -68,9 +76,47 @@ class People:
             wish.by,
             wish.reason[:500],
             since=self._book.clock.wall(),
-            for_s=wish.for_s,
+            for_s=wish.patience_s,
             on_deadline=wish.on_deadline,
         )
+
+    def join(self, node: NodeName, by: str, *, reason: str = "", request_key: str = "") -> Operation:
+        """Return the operation that follows the node until it serves; raises as ``drain``.
+
+        It lifts all that stands. Refused, with nothing changed, while a hold stands that is not ``by``'s to
+        lift, or when as many nodes of the pool as it allows are asked to serve already.
+        """
+        repeated = self._repeated(request_key, OperationKind.JOIN, node)
+        if repeated is not None:
+            return repeated
+        self._book.herd.frame(node, self._book.ledger.term)
+        pool = next(p for p in self._book.herd.pools if p.name == self._book.herd.members[node])
+        operation_id = self._book.new_id()
+        ask = orders.join(operation_id, by, reason[:500], self._book.standing(node))
+        admission.require_room(node, pool, [n for n in pool.names if self._is_asked(n)])
+        intent = Intent(
+            kind=OperationKind.JOIN,
+            node=node,
+            ask=ask,
+            by=holds.user(by),
+            reason=ask.reason,
+            timeout_s=TIMEOUT_S[OperationKind.JOIN],
+            request_key=request_key,
+            remark=admission.outlook(pool, is_armed=self._book.mode is Mode.ENFORCE),
+            follows_present=True,
+        )
+        return self._running_join(node, ask) or self._open(intent, operation_id)
+
+    def _is_asked(self, node: NodeName) -> bool:
+        """Say whether the node serves, or shall and may; the order counts before the node's own word."""
+        order = self._book.order(node)
+        asked = order.serve if order is not None else orders.does_serve(self._book.state(node))
+        return asked and foreign_hold(self._book.standing(node)) is None
+
+    def _running_join(self, node: NodeName, ask: orders.Ask) -> Operation | None:
+        """A repeated join finds the first one while that runs and nothing else stands in its way."""
+        found = (o for o in self._book.ledger.operations(only_open=True) if o.kind is OperationKind.JOIN)
+        return None if ask.lift else next((o for o in found if o.node == node), None)
 
     def undrain(
         self, node: NodeName, by: str, *, only: HoldId | None = None, request_key: str = ""

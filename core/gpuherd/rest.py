@@ -115,6 +115,17 @@ class DrainRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
+class LeaveRequest(DrainRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /nodes/{name}:leave. Without ``for_s`` running work gets the time that it takes."""
+
+
+class JoinRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /nodes/{name}:join: lift all that stands, the autoscaler's own holds included, and serve."""
+
+    by: str = ""
+    reason: str = ""
+
+
 class UndrainRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """POST /nodes/{name}:undrain. ``hold`` = lift this one; empty = all that the caller may lift."""
 

@@ -85,12 +85,10 @@ def _close(session: Session, operation: Operation) -> ExitCode:
 
 
 def _goes_on(known: dict[OperationId, Operation]) -> str:
-    still = ", ".join(
-        f"{o.kind} of {o.node} ({o.id})" for o in known.values() if o.state is OperationState.OPEN
-    )
-    return (
-        f"{still or 'the operation'} goes on; `agentctl events -f` shows it, `agentctl undrain` takes it back"
-    )
+    running = [o for o in known.values() if o.state is OperationState.OPEN]
+    still = ", ".join(f"{o.kind} of {o.node} ({o.id})" for o in running)
+    back = ", `agentctl undrain` takes it back" if any(o.kind in ("drain", "leave") for o in running) else ""
+    return f"{still or 'the operation'} goes on; `agentctl events -f` shows it{back}"
 
 
 def clock_text(at: float) -> str:

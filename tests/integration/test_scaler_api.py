@@ -212,6 +212,38 @@ async def test_a_drain_and_its_undrain_from_request_to_end(scaler: Scaler) -> No
     assert [o["kind"] for o in everything] == ["undrain", "drain"]
 
 
+async def test_a_leave_and_a_join_from_request_to_end(scaler: Scaler) -> None:
+    status, leave = await scaler.ask("POST", "/api/v1/nodes/n-1:leave", {"by": "ann"})
+    assert (status, leave["kind"], leave["reason"]) == (202, "leave", "manual by ann")
+    (held,) = (await scaler.get("/api/v1/nodes/n-1"))[1]["holds"]
+    assert held["for_s"] is None
+    scaler.hear(ONE, *document(scaler.book).holds, phase=Phase.OUTSIDE, seq=2)
+    await scaler.loop.cycle()
+    assert (await scaler.get(f"/api/v1/operations/{leave['id']}"))[1]["result"] == "the node is outside"
+    status, join = await scaler.ask("POST", "/api/v1/nodes/n-1:join", {"by": "bob"})
+    assert (status, join["kind"], join["reason"]) == (202, "join", "joined by bob")
+    scaler.hear(phase=Phase.OUTSIDE, seq=3, reason="no answer", obstacles=("head_silent",))
+    await scaler.loop.cycle()
+    waiting = (await scaler.get(f"/api/v1/operations/{join['id']}"))[1]
+    assert (waiting["state"], waiting["steps"][-1]["text"]) == (
+        "open",
+        "outside: no answer; obstacles: head_silent",
+    )
+    scaler.hear(seq=4)
+    await scaler.loop.cycle()
+    ended = (await scaler.get(f"/api/v1/operations/{join['id']}"))[1]
+    assert (ended["state"], ended["result"]) == ("done", "the node serves")
+
+
+async def test_a_join_that_health_stops_on_the_way_fails_with_its_reason(scaler: Scaler) -> None:
+    join = (await scaler.ask("POST", "/api/v1/nodes/n-1:join", {"by": "bob"}))[1]
+    scaler.hear(ONE, HEALTH, phase=Phase.OUTSIDE, seq=2)
+    await scaler.loop.cycle()
+    ended = (await scaler.get(f"/api/v1/operations/{join['id']}"))[1]
+    assert (ended["state"], ended["result"]) == ("failed", "held by health: gpu lost")
+    assert (await scaler.ask("POST", "/api/v1/nodes/n-1:join", {"by": "bob"}))[0] == 409
+
+
 async def test_a_request_without_a_name_is_of_the_user_at_the_other_end(scaler: Scaler) -> None:
     operation = (await scaler.drain())[1]
     assert operation["by"] == holds.user(getpass.getuser())
@@ -275,6 +307,10 @@ DRAIN = "/api/v1/nodes/n-1:drain"
         ("POST", "/api/v1/nodes/stranger:undrain", b"{}", 404, "not_found"),
         ("POST", "/api/v1/nodes/n-1:undrain", b"{}", 409, "refused"),
         ("POST", "/api/v1/nodes/n-1:undrain", b'{"hold":"none"}', 409, "refused"),
+        ("POST", "/api/v1/nodes/stranger:leave", b"{}", 404, "not_found"),
+        ("POST", "/api/v1/nodes/stranger:join", b"{}", 404, "not_found"),
+        ("POST", "/api/v1/nodes/n-1:join", b'{"force":true}', 400, "fields"),
+        ("POST", "/api/v1/nodes/n-1:leave", b'{"for_s":-1}', 409, "refused"),
         ("POST", DRAIN, b"{", 400, "syntax"),
         ("POST", DRAIN, b"\xff\xfe", 400, "syntax"),
         ("POST", DRAIN, b"[]", 400, "fields"),

@@ -1,104 +1,19 @@
-"""``agentctl drain``: preview, ask when it is about several nodes, place the holds, follow them."""
+"""``agentctl drain``: take nodes out of service once their work has ended, within an hour or as said."""
 
 import argparse
-from collections.abc import Sequence
-from typing import TypeVar
 
-from gpuherd.holds import OnDeadline
-from gpuherd.names import NodeName, expand_nodes
-from gpuherd.rest import DrainPreview, DrainRequest, Operation
-from gpuherd_ctl.client import Trouble
-from gpuherd_ctl.durations import parse_duration, show_duration
-from gpuherd_ctl.exit_codes import ExitCode, merge
-from gpuherd_ctl.follow import follow
+from gpuherd.rest import DrainRequest
+from gpuherd_ctl.exit_codes import ExitCode
 from gpuherd_ctl.session import Session, Verb
-
-T = TypeVar("T")
+from gpuherd_ctl.taking_out import declare, take_out
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("nodes", nargs="+", metavar="NODE", help="name or range such as gpu-[01-08]")
-    parser.add_argument("--reason", default="", help="shown to everybody who looks (default: manual by you)")
-    parser.add_argument(
-        "--for", dest="for_s", type=parse_duration, metavar="1h", help="time that running work is given (1h)"
-    )
-    parser.add_argument(
-        "--on-deadline",
-        choices=[o.value for o in OnDeadline],
-        default=OnDeadline.WAIT.value,
-        help="what becomes of work that is still running then: wait on (default), or stop it",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only show what would happen")
-    parser.add_argument("--no-wait", action="store_true", help="do not wait for the end")
-    parser.add_argument("--timeout", type=parse_duration, metavar="10m", help="wait no longer than this")
-    parser.add_argument("-y", "--yes", action="store_true", help="several nodes: do not ask")
+    declare(parser, without_for="1h")
 
 
 def _run(given: argparse.Namespace, session: Session) -> ExitCode:
-    names = expand_nodes(given.nodes)
-    codes: dict[NodeName, ExitCode] = {}
-    previews = _ask_all(session, names, _request(given, session.user, dry_run=True), DrainPreview, codes)
-    for preview in previews:
-        _show(session, preview)
-    if given.dry_run:
-        session.paper.json([*previews])
-        return merge([*codes.values(), *(ExitCode.DONE for _ in previews)])
-    willing = [preview.node.name for preview in previews]
-    if len(willing) > 1 and not given.yes:
-        _confirm(session, willing)
-    operations = _ask_all(session, willing, _request(given, session.user, dry_run=False), Operation, codes)
-    followed = follow(session, operations, timeout_s=given.timeout, wait=not given.no_wait)
-    return merge([*codes.values(), *followed])
-
-
-def _request(given: argparse.Namespace, user: str, *, dry_run: bool) -> DrainRequest:
-    return DrainRequest(
-        by=user,
-        reason=given.reason,
-        for_s=given.for_s,
-        on_deadline=OnDeadline(given.on_deadline),
-        dry_run=dry_run,
-    )
-
-
-def _ask_all(
-    session: Session,
-    names: Sequence[NodeName],
-    request: DrainRequest,
-    kind: type[T],
-    codes: dict[NodeName, ExitCode],
-) -> list[T]:
-    """Return the answers; a node that refuses is told on the way and noted in ``codes``."""
-    answers: list[T] = []
-    for name in names:
-        try:
-            answers.append(session.scaler.post(f"/nodes/{name}:drain", request, kind))
-        except Trouble as trouble:
-            if trouble.code is ExitCode.UNREACHABLE:
-                raise
-            session.paper.remark(f"{name}: {trouble}{f' ({trouble.hint})' if trouble.hint else ''}")
-            codes[name] = trouble.code
-    return answers
-
-
-def _show(session: Session, preview: DrainPreview) -> None:
-    node, paper = preview.node, session.paper
-    idle = f", idle {show_duration(node.idle_s)}" if node.idle_s is not None else ""
-    paper.line(
-        f"{node.name}  pool {node.pool}  {node.gpus_declared} GPU  {node.lifecycle.value}"
-        f"  health {node.severity.value}{idle}"
-    )
-    for activity in preview.ray_activity:
-        paper.line(f"  work here  {activity}")
-    for effect in preview.effects:
-        paper.line(f"  effect     {effect}")
-
-
-def _confirm(session: Session, names: Sequence[NodeName]) -> None:
-    if session.ask is None:
-        raise Trouble(ExitCode.USAGE, f"{len(names)} nodes are meant and nobody can be asked", "give --yes")
-    if not session.ask(f"Drain these {len(names)} nodes?"):
-        raise Trouble(ExitCode.FAILED, "not confirmed; nothing was done")
+    return take_out(given, session, "drain", DrainRequest)
 
 
 VERB = Verb(

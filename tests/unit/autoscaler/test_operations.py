@@ -22,6 +22,7 @@ OPEN, DONE = OperationState.OPEN, OperationState.DONE
 FAILED, ABANDONED = OperationState.FAILED, OperationState.ABANDONED
 DRAIN, UNDRAIN = OperationKind.DRAIN, OperationKind.UNDRAIN
 SERVE, RELEASE = OperationKind.SERVE, OperationKind.RELEASE
+JOIN, LEAVE = OperationKind.JOIN, OperationKind.LEAVE
 HELD = Hold(id=HoldId("a"), owner="user:ann", kind=HoldKind.DRAIN, reason="fan", since=0.0)
 HEALTH = Hold(id=HoldId("h"), owner=holds.HEALTH, kind=HoldKind.EVICT, reason="gpu lost", since=0.0)
 
@@ -72,6 +73,10 @@ def after(kind: OperationKind, said: State | None, *standing: Hold, wall: float 
         (SERVE, says(Phase.MEMBER, serve=True), (), DONE),
         (SERVE, says(Phase.OUTSIDE), (), OPEN),
         (SERVE, says(Phase.OUTSIDE), (HEALTH,), DONE),
+        (LEAVE, says(Phase.DRAINING), (HELD,), OPEN),
+        (LEAVE, says(Phase.OUTSIDE), (HELD,), DONE),
+        (JOIN, says(Phase.OUTSIDE, serve=True), (), OPEN),
+        (JOIN, says(Phase.MEMBER, serve=True), (), DONE),
     ],
 )
 def test_an_operation_ends_by_the_nodes_word_under_its_order(
@@ -80,6 +85,11 @@ def test_an_operation_ends_by_the_nodes_word_under_its_order(
     moved = after(kind, said, *standing)
     assert moved.state is ends
     assert (moved.closed_at is not None, bool(moved.result)) == (ends is DONE, ends is DONE)
+
+
+def test_a_join_that_a_new_hold_stops_has_failed_and_says_whose_it_is() -> None:
+    ended = after(JOIN, says(Phase.OUTSIDE, HEALTH, serve=True), HEALTH)
+    assert (ended.state, ended.result) == (FAILED, "held by health: gpu lost")
 
 
 def test_an_undrain_that_another_hold_outlives_says_whose() -> None:
@@ -180,6 +190,9 @@ OLD_DRAIN, OLD_RELEASE = operation(DRAIN, op="old"), operation(RELEASE, op="old"
         pytest.param(DRAIN, OLD_DRAIN, (), None, id="two drains stand beside each other"),
         pytest.param(SERVE, OLD_RELEASE, (), ABANDONED, id="serve overtakes a release"),
         pytest.param(RELEASE, operation(SERVE, op="old"), (), ABANDONED, id="release overtakes a serve"),
+        pytest.param(JOIN, operation(LEAVE, op="old"), {"old"}, FAILED, id="join ends the leave it lifts"),
+        pytest.param(RELEASE, operation(JOIN, op="old"), (), ABANDONED, id="release overtakes a join"),
+        pytest.param(JOIN, OLD_RELEASE, (), ABANDONED, id="join overtakes a release"),
         pytest.param(SERVE, OLD_DRAIN, (), None, id="serve leaves a person's drain"),
         pytest.param(SERVE, operation(RELEASE, op="old", node=TWO), (), None, id="another node's is left"),
         pytest.param(RELEASE, operation(SERVE, op="op-1"), (), None, id="itself is left"),

@@ -3,15 +3,18 @@
 from pathlib import Path
 
 import pytest
-from tests.kit.scaler import ONE, TWO, book, document, state
+from tests.kit.scaler import HERD, ONE, TWO, book, document, state
 
 from gpuherd import holds
 from gpuherd.errors import Conflict, HerdError, NotFound, Refused, Retryable
 from gpuherd.holds import Hold, HoldKind, OnDeadline
-from gpuherd.names import HoldId, NodeName, OperationId
+from gpuherd.names import HoldId, NodeName, OperationId, PoolName
 from gpuherd.rest import OperationState
-from gpuherd_autoscaler.ledger import Mode, OperationKind
+from gpuherd_autoscaler import acts, orders
+from gpuherd_autoscaler.book import Book, Herd
+from gpuherd_autoscaler.ledger import Change, Mode, OperationKind, Order
 from gpuherd_autoscaler.people import MAX_FOR_S, DrainWish, People
+from gpuherd_autoscaler.pools import Pool
 
 STRANGER = NodeName("stranger")
 HEALTH = Hold(id=HoldId("h"), owner=holds.HEALTH, kind=HoldKind.EVICT, reason="gpu lost", since=0.0)
@@ -19,6 +22,16 @@ HEALTH = Hold(id=HoldId("h"), owner=holds.HEALTH, kind=HoldKind.EVICT, reason="g
 
 def fan(**changed: object) -> DrainWish:
     return DrainWish(**{"node": ONE, "by": "ann", "reason": "fan", **changed})  # type: ignore[arg-type]
+
+
+LEAVE = fan(kind=OperationKind.LEAVE)
+
+
+def released(made: Book) -> Order:
+    """Return the order by which the scaler lets the node rest."""
+    order = made.next_order(ONE, orders.release(OperationId("op-r"), "not needed", since=0.0))
+    assert order is not None
+    return order
 
 
 @pytest.mark.parametrize(
@@ -138,6 +151,75 @@ def test_before_a_term_is_taken_an_undrain_may_be_tried_again(tmp_path: Path) ->
         )
         with pytest.raises(Retryable, match="knows no term yet"):
             People(made).undrain(ONE, "ann")
+
+
+def test_a_leave_gives_work_all_its_time_and_a_drain_an_hour(tmp_path: Path) -> None:
+    with book(tmp_path) as made:
+        people = People(made)
+        leave = people.drain(LEAVE)
+        people.drain(fan(node=TWO))
+        assert [h.for_s for n in (ONE, TWO) for h in document(made, n).holds] == [None, 3_600.0]
+        assert (leave.kind, people.drain(LEAVE).id) == (OperationKind.LEAVE, leave.id)
+
+
+def test_a_join_lifts_all_that_stands_and_asks_the_node_to_serve(tmp_path: Path) -> None:
+    with book(tmp_path) as made:
+        people = People(made)
+        left = people.drain(fan(kind=OperationKind.LEAVE))
+        made.commit(Change(orders=(released(made),)))
+        assert {h.owner for h in made.standing(ONE)} == {"user:ann", holds.SCALER}
+        join = people.join(ONE, "bob", reason="fan is new")
+        assert (join.kind, join.reason, join.by) == (OperationKind.JOIN, "fan is new", "user:bob")
+        assert (document(made).serve, document(made).holds, made.standing(ONE)) == (True, (), ())
+        assert people.operation(left.id).state is OperationState.FAILED
+        assert people.join(ONE, "bob").id == join.id
+
+
+def test_a_join_of_a_node_that_serves_already_is_followed_all_the_same(tmp_path: Path) -> None:
+    with book(tmp_path) as made:
+        people = People(made)
+        first = people.join(ONE, "ann")
+        made.inventory.receive_state(state(ONE, obeys=document(made)), at=0.0)
+        acts.observe(made, {})
+        assert people.operation(first.id).result == "the node serves"
+        again = people.join(ONE, "ann")
+        acts.observe(made, {})
+        assert again.id != first.id
+        assert people.operation(again.id).state is OperationState.DONE
+        assert document(made).generation == 1
+
+
+def test_a_join_that_a_hold_of_health_would_keep_out_is_refused_and_lifts_nothing(tmp_path: Path) -> None:
+    with book(tmp_path) as made:
+        people = People(made)
+        people.drain(fan())
+        made.inventory.receive_state(state(ONE, HEALTH), at=0.0)
+        with pytest.raises(Refused, match="gpu lost"):
+            people.join(ONE, "ann")
+        assert len(document(made).holds) == 1
+
+
+def test_a_join_beyond_the_pools_max_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    pool = Pool(name=PoolName("p"), nodes=("n-[1-3]",), min=0, max=1)
+    with book(tmp_path) as made:
+        made.herd = Herd(cluster=HERD.cluster, pools=(pool,), head=HERD.head)
+        people = People(made)
+        people.join(TWO, "ann")
+        with pytest.raises(Refused, match=r"1 other nodes asked to serve and a max of 1.*drain another"):
+            people.join(ONE, "ann")
+        people.drain(fan(node=TWO))
+        people.join(ONE, "ann")
+        assert document(made).serve
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_join_says_from_the_start_that_an_armed_autoscaler_may_end_it(tmp_path: Path, mode: Mode) -> None:
+    with book(tmp_path) as made:
+        people = People(made)
+        people.set_mode(mode.value, "ann")
+        told = [step.text for step in people.join(ONE, "ann").steps]
+        assert bool(told) is (mode is Mode.ENFORCE)
+        assert all("idle for 600 s" in text for text in told)
 
 
 def test_the_mode_is_kept_and_told_once(tmp_path: Path) -> None:
