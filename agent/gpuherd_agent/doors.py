@@ -15,6 +15,7 @@ from gpuherd_agent.ground import Ground
 from gpuherd_agent.readings import DevicesReading, HostReading, KernelReading, ProbeReading
 from gpuherd_agent.refusals import JoinRefusal
 from gpuherd_agent.site_result import SiteReading
+from gpuherd_agent.surroundings import MountsReading, PortsReading
 
 
 class JoinFailed(HerdError):
@@ -213,6 +214,32 @@ class ChecksDoor(Protocol):
     @property
     def readings(self) -> tuple[SiteReading, ...]:
         """Return the last word of each."""
+        ...
+
+    async def run(self) -> None:
+        """Make round after round until cancelled."""
+        ...
+
+
+class PortsDoor(Protocol):
+    """The network ports."""
+
+    @property
+    def reading(self) -> PortsReading | None:
+        """Return the last look, None before the first."""
+        ...
+
+    async def run(self) -> None:
+        """Look again and again until cancelled."""
+        ...
+
+
+class MountsDoor(Protocol):
+    """The mounts that must answer."""
+
+    @property
+    def reading(self) -> MountsReading | None:
+        """Return the last round, None before the first."""
         ...
 
     async def run(self) -> None:

@@ -24,6 +24,8 @@ from gpuherd_agent.doors import (
     HostDoor,
     Identity,
     KernelDoor,
+    MountsDoor,
+    PortsDoor,
     ProbeDoor,
     RayletDoor,
     SmokeDoor,
@@ -65,6 +67,8 @@ class Outside:
     checks: ChecksDoor | None = None
     kernel: KernelDoor | None = None
     devices: DevicesDoor | None = None
+    ports: PortsDoor | None = None
+    mounts: MountsDoor | None = None
     dcgm_compat: bool = False
     repairs: frozenset[Step] = frozenset()
     state_dir: Path | None = None
@@ -100,6 +104,7 @@ class Node:
         )
         self.sensing.checks = outside.checks
         self.sensing.kernel, self.sensing.devices = outside.kernel, outside.devices
+        self.sensing.ports, self.sensing.mounts = outside.ports, outside.mounts
         self.sensing.ray_gpus = self._ray_gpus
         self._bell = VerdictBell(outside.hooks)
         self.steward = Steward(
@@ -151,8 +156,9 @@ class Node:
             group.create_task(self.sensing.run(self._looked))
             group.create_task(self.steward.run())
             group.create_task(self._bell.run())
-            if self._outside.checks is not None:
-                group.create_task(self._outside.checks.run())
+            for sensor in (self._outside.checks, self._outside.ports, self._outside.mounts):
+                if sensor is not None:
+                    group.create_task(sensor.run())
             if self._herald is not None:
                 group.create_task(self._herald.run())
             if self._errands is not None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from gpuherd.names import GpuUuid
 from gpuherd_agent.site_result import SiteReading
+from gpuherd_agent.surroundings import MountsReading, PortsReading
 
 
 class NvmlCode(enum.IntEnum):
@@ -226,6 +227,12 @@ class HostReading:
     uptime_s: float
     memory_stall_ratio: float | None = None
     """PSI memory full avg10: share of the last 10 s in which nothing ran for lack of memory."""
+    io_stall_ratio: float | None = None
+    """PSI io full avg10: ... in which nothing ran since all waited for a disk or a file server."""
+    cpu_stall_ratio: float | None = None
+    """PSI cpu some avg10: ... in which somebody waited for a CPU."""
+    blocked_processes: int | None = None
+    """Processes that wait for input or output right now (/proc/stat procs_blocked)."""
     oom_kills_total: int | None = None
     stuck_processes: int | None = None
     """Processes in state D whose name starts with nvidia."""
@@ -283,3 +290,5 @@ class Snapshot:
     """GPUs that Ray believes the node to have; None = not a member, or not asked lately."""
     checks: tuple[SiteReading, ...] = ()
     """The last word of each of the site's checks."""
+    ports: PortsReading | None = None
+    mounts: MountsReading | None = None

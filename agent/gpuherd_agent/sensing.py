@@ -6,7 +6,15 @@ from typing import Any, Final
 
 from gpuherd.health import Finding, Verdict
 from gpuherd.shell.clock import Clock
-from gpuherd_agent.doors import ChecksDoor, DevicesDoor, HostDoor, KernelDoor, ProbeDoor
+from gpuherd_agent.doors import (
+    ChecksDoor,
+    DevicesDoor,
+    HostDoor,
+    KernelDoor,
+    MountsDoor,
+    PortsDoor,
+    ProbeDoor,
+)
 from gpuherd_agent.memory import Board
 from gpuherd_agent.readings import DevicesReading, HostReading, ProbeOutcome, Snapshot
 from gpuherd_agent.sightings import Sightings
@@ -59,6 +67,8 @@ class Sensing:
         """The site's checks, if it has any; who sets them lets them run."""
         self.kernel: KernelDoor | None = None
         self.devices: DevicesDoor | None = None
+        self.ports: PortsDoor | None = None
+        self.mounts: MountsDoor | None = None
         self.ray_gpus: Callable[[], int | None] = lambda: None
         """How many GPUs Ray was given here; None while the node is no member."""
         self.xids = XidTally()
@@ -109,6 +119,10 @@ class Sensing:
         found: dict[str, Any] = {"ray_gpus": self.ray_gpus()}
         if self.checks is not None:
             found["checks"] = self.checks.readings
+        if self.ports is not None:
+            found["ports"] = self.ports.reading
+        if self.mounts is not None:
+            found["mounts"] = self.mounts.reading
         if self.devices is not None:
             if self._devices is None or now - self._devices.at >= _DEVICES_EVERY_S:
                 self._devices = self.devices.read(now)

@@ -33,6 +33,8 @@ from gpuherd_agent.sensors.backend import BackendUnknown
 from gpuherd_agent.sensors.devices import DevicesSensor
 from gpuherd_agent.sensors.host import HostSensor
 from gpuherd_agent.sensors.kernel_log import Cursor, KernelLog
+from gpuherd_agent.sensors.mounts import MountsSensor
+from gpuherd_agent.sensors.ports import PortsSensor
 from gpuherd_agent.sensors.probe import GpuProbe
 from gpuherd_agent.sensors.site_checks import SiteChecks
 from gpuherd_agent.sensors.smoke import SmokeWork
@@ -143,6 +145,8 @@ async def _outside(
             else None,
             kernel=_kernel(settings, store.load()) if settings.sensors.kernel_log else None,
             devices=DevicesSensor(Path(settings.sensors.root)) if settings.gpu.declared else None,
+            ports=_ports(settings, clock),
+            mounts=MountsSensor(settings.sensors, clock) if settings.sensors.mounts else None,
             dcgm_compat=settings.http.dcgm_compat,
             repairs=frozenset(step for step in Step if getattr(settings.repair, step.value, False)),
             state_dir=Path(settings.state_dir),
@@ -154,6 +158,12 @@ async def _outside(
 def _kernel(settings: AgentSettings, memory: NodeMemory) -> KernelLog:
     cursor = Cursor(boot_id=memory.kernel_boot_id, position=memory.kernel_position)
     return KernelLog(Path(settings.sensors.kernel_log), _boot_id(), cursor)
+
+
+def _ports(settings: AgentSettings, clock: SystemClock) -> PortsSensor | None:
+    """Return the sensor on a host that has such adapters, or is to have them."""
+    has_any = (Path(settings.sensors.root) / "sys/class/infiniband").is_dir()
+    return PortsSensor(settings.sensors, clock) if has_any or settings.sensors.ports else None
 
 
 def _boot_id() -> str:

@@ -170,6 +170,8 @@ def _look_of(sensor: Sensor, snapshot: Snapshot) -> object | None:
         Sensor.HOST: snapshot.host,
         Sensor.KERNEL: snapshot.kernel,
         Sensor.DEVICES: snapshot.devices,
+        Sensor.PORTS: snapshot.ports,
+        Sensor.MOUNTS: snapshot.mounts,
     }
     return looks[sensor]
 

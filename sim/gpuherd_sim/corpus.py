@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gpuherd.health import Action, Finding, Verdict
 from gpuherd.names import GpuUuid
+from gpuherd_agent.port_history import PortHistory
 from gpuherd_agent.readings import (
     DevicesReading,
     GpuReading,
@@ -26,6 +27,7 @@ from gpuherd_agent.rules.rule import Rule
 from gpuherd_agent.sensors.kernel_lines import parse_line
 from gpuherd_agent.sensors.kernel_log import SAME_PER_LOOK
 from gpuherd_agent.sightings import Sightings
+from gpuherd_agent.surroundings import MountReading, MountsReading, MountState, PortReading, PortsReading
 from gpuherd_agent.verdict import Judge
 
 _GIB: Final = 2**30
@@ -109,6 +111,10 @@ class _Host:
     devices: dict[str, Any] | None = None
     ray_gpus: int | None = None
     host: dict[str, Any] = field(default_factory=dict)
+    ports: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ports_blind: str = ""
+    port_history: PortHistory = field(default_factory=PortHistory)
+    mounts: dict[str, str] = field(default_factory=dict)
 
     def take(self, step: Mapping[str, Any]) -> None:
         """Change what the step says."""
@@ -132,6 +138,10 @@ class _Host:
         self.devices = step.get("devices", self.devices)
         self.ray_gpus = step.get("ray_gpus", self.ray_gpus)
         self.host.update(step.get("host", {}))
+        for name, changed in step.get("ports", {}).items():
+            self.ports.setdefault(name, {"is_active": True, "gbps": 400.0, "downs_total": 0}).update(changed)
+        self.ports_blind = step.get("ports_blind", self.ports_blind)
+        self.mounts.update(step.get("mounts", {}))
 
     def probe(self) -> ProbeReading:
         """Return the probe's cycle."""
@@ -154,6 +164,18 @@ class _Host:
         for gpu, rates in zip(self.gpus, self.rates, strict=True):
             for name, per_s in rates.items():
                 gpu[name] = int((gpu.get(name) or 0) + per_s * period_s)
+
+    def ports_reading(self, now: float) -> PortsReading | None:
+        """Return a look at the ports, None on a host without."""
+        if self.ports_blind:
+            return PortsReading(at=now, why_blind=self.ports_blind)
+        read = tuple(PortReading(name=name, **port) for name, port in self.ports.items())
+        return self.port_history.take(read, now) if read else None
+
+    def mounts_reading(self, now: float) -> MountsReading | None:
+        """Return a round over the mounts, None on a host without."""
+        found = tuple(MountReading(path=p, state=MountState(state)) for p, state in self.mounts.items())
+        return MountsReading(at=now, mounts=found) if found else None
 
     def kernel_reading(self, now: float) -> KernelReading:
         """Return this look's lines as the shipped parser reads them, storms cut as the sensor cuts them."""
@@ -229,7 +251,12 @@ def play(trace: Trace, rules: Sequence[Rule]) -> Iterator[tuple[float, Verdict]]
         snapshot = sightings.take(probe=world.probe(), host=_host(world), declared=trace.gpus, now=now)
         devices = None if world.devices is None else DevicesReading(at=now, **_devices(world.devices))
         snapshot = replace(
-            snapshot, kernel=world.kernel_reading(now), devices=devices, ray_gpus=world.ray_gpus
+            snapshot,
+            kernel=world.kernel_reading(now),
+            devices=devices,
+            ray_gpus=world.ray_gpus,
+            ports=world.ports_reading(now),
+            mounts=world.mounts_reading(now),
         )
         yield now, judge.step(snapshot)
         world.rise(trace.period_s)

@@ -17,6 +17,8 @@ class Sensor(enum.Enum):
     KERNEL = "kernel"
     DEVICES = "devices"
     RAY = "ray"
+    PORTS = "ports"
+    MOUNTS = "mounts"
 
 
 class Scope(enum.StrEnum):

@@ -42,6 +42,9 @@ class HostSensor:
             cpu_count=os.cpu_count() or 1,
             uptime_s=self._clock.boot_s(),
             memory_stall_ratio=self._stalls.memory_stall_ratio(),
+            io_stall_ratio=self._stalls.io_stall_ratio(),
+            cpu_stall_ratio=self._stalls.cpu_stall_ratio(),
+            blocked_processes=self._stalls.blocked_processes(),
             oom_kills_total=self._stalls.kills(),
             stuck_processes=self._stuck_now(),
         )

@@ -2,16 +2,34 @@
 
 from pathlib import Path
 
-from gpuherd_agent.sensors.host_stalls import HostStalls, is_stuck_in_driver, parse_kills, parse_memory_stall
+from gpuherd_agent.sensors.host_stalls import (
+    HostStalls,
+    is_stuck_in_driver,
+    parse_blocked,
+    parse_kills,
+    parse_stall,
+)
 
 PRESSURE = (
     "some avg10=12.00 avg60=3.00 avg300=1.00 total=9\nfull avg10=31.50 avg60=2.00 avg300=0.50 total=7\n"
 )
 
 
-def test_a_memory_stall_is_the_share_in_which_nothing_ran() -> None:
-    assert parse_memory_stall(PRESSURE) == 0.315
-    assert parse_memory_stall("some avg10=1.00\n") is None
+def test_a_stall_is_the_share_in_which_some_waited_or_nothing_ran() -> None:
+    assert parse_stall(PRESSURE, "full") == 0.315
+    assert parse_stall(PRESSURE, "some") == 0.12
+    assert parse_stall("some avg10=1.00\n", "full") is None
+
+
+def test_pressure_and_blocked_processes_are_read_from_a_tree(tmp_path: Path) -> None:
+    (tmp_path / "pressure").mkdir()
+    for name in ("memory", "io", "cpu"):
+        (tmp_path / "pressure" / name).write_text(PRESSURE)
+    (tmp_path / "stat").write_text("cpu 1 2\nprocs_running 2\nprocs_blocked 4\n")
+    stalls = HostStalls(tmp_path)
+    assert (stalls.io_stall_ratio(), stalls.cpu_stall_ratio()) == (0.315, 0.12)
+    assert stalls.blocked_processes() == 4
+    assert parse_blocked("procs_running 2\n") is None
 
 
 def test_kills_are_read_from_vmstat() -> None:

@@ -10,6 +10,7 @@ from tests.kit.readings import GIB, cycle, gpu, look, uuid
 from gpuherd_agent.readings import HostReading, ProbeOutcome, ProbeReading, SlowLooks, Snapshot, Trend
 from gpuherd_agent.rules.catalog import RULES
 from gpuherd_agent.rules.rule import Rule
+from gpuherd_agent.surroundings import PortReading, PortsReading, PortWatch
 
 BY_NAME = {rule.name: rule for rule in RULES}
 HOST = HostReading(
@@ -61,7 +62,31 @@ def host(**values: float) -> Snapshot:
     return replace(look(cycle(gpu())), host=replace(HOST, **changed))
 
 
+def falling(downs: float) -> Snapshot:
+    """Return a look at one port whose link went down so often within ten minutes."""
+    port = PortReading(name="mlx5_0/1", is_active=True)
+    watch = PortWatch(port=port, is_wanted=True, recent_downs=int(downs))
+    return replace(look(cycle(gpu())), ports=PortsReading(at=0.0, ports=(watch,)))
+
+
 EDGES = (
+    Edge(rule="port_flaps", limit="downs", of=falling, quiet=2, loud=3, step=1),
+    Edge(
+        rule="host_io_stalled",
+        limit="io_stall_ratio",
+        of=lambda share: host(io_stall_ratio=share),
+        quiet=0.495,
+        loud=0.5,
+        step=0.01,
+    ),
+    Edge(
+        rule="host_cpu_stalled",
+        limit="cpu_stall_ratio",
+        of=lambda share: host(cpu_stall_ratio=share),
+        quiet=0.895,
+        loud=0.9,
+        step=0.01,
+    ),
     Edge(rule="driver_hung", limit="misses", of=hung, quiet=1, loud=2, step=1, is_worse=True),
     Edge(
         rule="driver_slow",

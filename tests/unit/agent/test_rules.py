@@ -276,9 +276,9 @@ HAZARDS = (
     *(f"C{n}" for n in range(1, 6)),
     *(f"M{n}" for n in range(1, 7)),
     *(f"E{n}" for n in range(1, 10)),
-    *(f"N{n}" for n in range(1, 7)),
+    *(f"N{n}" for n in range(1, 9)),
     *(f"P{n}" for n in range(1, 6)),
-    *("H1", "H2", "H3"),
+    *(f"H{n}" for n in range(1, 6)),
     *("X-application", "X-contained", "X-reset", "X-reboot", "X-inspect", "X-unknown", "X-switch"),
 )
 """Every hazard that a GPU host is known to have, by the catalogue's ids."""
