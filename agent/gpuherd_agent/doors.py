@@ -12,7 +12,7 @@ from gpuherd.errors import HerdError
 from gpuherd.names import ClusterName, GpuUuid, NodeName, PoolName, RayNodeId
 from gpuherd.ray import DrainAnswer, DrainReason, HeadVersions, RayNode
 from gpuherd_agent.ground import Ground
-from gpuherd_agent.readings import DevicesReading, HostReading, KernelReading, ProbeReading
+from gpuherd_agent.readings import KernelReading, ProbeReading
 from gpuherd_agent.refusals import JoinRefusal
 from gpuherd_agent.site_result import SiteReading
 from gpuherd_agent.surroundings import MountsReading, PortsReading
@@ -85,14 +85,6 @@ class ProbeDoor(Protocol):
         ...
 
 
-class HostDoor(Protocol):
-    """The host sensor."""
-
-    def read(self) -> HostReading:
-        """Return memory, disk and load now; takes well under a millisecond."""
-        ...
-
-
 class RayletDoor(Protocol):
     """Starting, finding and stopping the raylet of this host."""
 
@@ -159,14 +151,6 @@ class KernelDoor(Protocol):
 
     def read(self, now: float) -> KernelReading:
         """Return what came since the last look; never waits, never raises."""
-        ...
-
-
-class DevicesDoor(Protocol):
-    """The GPUs as the bus and the driver's files show them."""
-
-    def read(self, now: float) -> DevicesReading:
-        """Return what is there; never opens a device, never raises."""
         ...
 
 

@@ -18,6 +18,7 @@ from gpuherd_agent import dcgm_compat, gossip_record
 from gpuherd_agent.gossip_record import GossipFacts
 from gpuherd_agent.metrics_catalog import METRICS
 from gpuherd_agent.readings import GpuReading, HostReading, ProbeOutcome, Snapshot
+from gpuherd_agent.sensor_state import SensorOutcome
 from gpuherd_agent.state_document import gpus
 from gpuherd_agent.xid_tally import Xids
 
@@ -159,6 +160,11 @@ def _of_snapshot(snapshot: Snapshot, verdict: Verdict) -> Iterator[Sample]:
                 yield Sample("gpuherd_gpu_present", gpu.present, (gpu.uuid,))
         for reading in probe.gpus:
             yield from _of_gpu(reading)
+    for state in snapshot.sensors:
+        if state.outcome is not SensorOutcome.ABSENT:
+            yield Sample("gpuherd_sensor_up", state.outcome is SensorOutcome.OK, (state.name,))
+            yield Sample("gpuherd_sensor_duration_seconds", state.took_s, (state.name,))
+        yield Sample("gpuherd_sensor_failures_total", state.failures_total, (state.name,))
     if snapshot.host is not None:
         yield from _of_host(snapshot.host)
 

@@ -18,10 +18,8 @@ from gpuherd.phases import Phase
 from gpuherd.shell.clock import Clock
 from gpuherd_agent.doors import (
     ChecksDoor,
-    DevicesDoor,
     HeadDoor,
     HooksDoor,
-    HostDoor,
     Identity,
     KernelDoor,
     MountsDoor,
@@ -38,6 +36,7 @@ from gpuherd_agent.herald import Herald, Sources
 from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.repair import Step
 from gpuherd_agent.sensing import Left, Pace, Sensing
+from gpuherd_agent.sensors.sense import Sense
 from gpuherd_agent.station import Rules
 from gpuherd_agent.steward import Doors, Steward
 from gpuherd_agent.store import Store
@@ -58,7 +57,6 @@ class Outside:
     clock: Clock
     rng: random.Random
     probe: ProbeDoor
-    host: HostDoor
     raylets: RayletDoor
     heads: HeadDoor
     store: Store
@@ -66,7 +64,8 @@ class Outside:
     hooks: HooksDoor | None = None
     checks: ChecksDoor | None = None
     kernel: KernelDoor | None = None
-    devices: DevicesDoor | None = None
+    senses: tuple[Sense, ...] = ()
+    """What is looked at beside the driver within each tick."""
     ports: PortsDoor | None = None
     mounts: MountsDoor | None = None
     dcgm_compat: bool = False
@@ -96,14 +95,14 @@ class Node:
         """What the page says of gossip; set by whoever runs it."""
         self.sensing = Sensing(
             probe=outside.probe,
-            host=outside.host,
+            senses=outside.senses,
             clock=clock,
             declared=declared,
             pace=pace,
             left=Left(latched=_latched(memory, identity), boards=memory.boards),
         )
         self.sensing.checks = outside.checks
-        self.sensing.kernel, self.sensing.devices = outside.kernel, outside.devices
+        self.sensing.kernel = outside.kernel
         self.sensing.ports, self.sensing.mounts = outside.ports, outside.mounts
         self.sensing.ray_gpus = self._ray_gpus
         self._bell = VerdictBell(outside.hooks)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuherd.names import GpuUuid
+from gpuherd_agent.sensor_state import SensorState
 from gpuherd_agent.site_result import SiteReading
 from gpuherd_agent.surroundings import MountsReading, PortsReading
 
@@ -292,3 +293,5 @@ class Snapshot:
     """The last word of each of the site's checks."""
     ports: PortsReading | None = None
     mounts: MountsReading | None = None
+    sensors: tuple[SensorState, ...] = ()
+    """How each sensor beside the driver stands."""

@@ -1,28 +1,20 @@
 """Sensing: reads, judges, keeps what is known of the node's health. The shell around rules and verdict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from gpuherd.health import Finding, Verdict
 from gpuherd.shell.clock import Clock
-from gpuherd_agent.doors import (
-    ChecksDoor,
-    DevicesDoor,
-    HostDoor,
-    KernelDoor,
-    MountsDoor,
-    PortsDoor,
-    ProbeDoor,
-)
+from gpuherd_agent.doors import ChecksDoor, KernelDoor, MountsDoor, PortsDoor, ProbeDoor
 from gpuherd_agent.memory import Board
-from gpuherd_agent.readings import DevicesReading, HostReading, ProbeOutcome, Snapshot
+from gpuherd_agent.readings import KernelReading, ProbeOutcome, Snapshot
+from gpuherd_agent.sensors.rounds import Rounds
+from gpuherd_agent.sensors.sense import Sense
 from gpuherd_agent.sightings import Sightings
 from gpuherd_agent.steward import Health
 from gpuherd_agent.verdict import Judge
 from gpuherd_agent.xid_tally import XidTally
-
-_DEVICES_EVERY_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +40,7 @@ class Sensing:
         self,
         *,
         probe: ProbeDoor,
-        host: HostDoor,
+        senses: Sequence[Sense],
         clock: Clock,
         declared: int,
         pace: Pace,
@@ -56,23 +48,21 @@ class Sensing:
     ) -> None:
         left = left or Left()
         self._probe = probe
-        self._host = host
         self._clock = clock
         self._declared = declared
         self._pace = pace
+        self._rounds = Rounds(senses, clock)
         self._sightings = Sightings(left.boards)
         self._judge = Judge(latched=left.latched)
         self._sampled_at: float | None = None
         self.checks: ChecksDoor | None = None
         """The site's checks, if it has any; who sets them lets them run."""
         self.kernel: KernelDoor | None = None
-        self.devices: DevicesDoor | None = None
         self.ports: PortsDoor | None = None
         self.mounts: MountsDoor | None = None
         self.ray_gpus: Callable[[], int | None] = lambda: None
         """How many GPUs Ray was given here; None while the node is no member."""
         self.xids = XidTally()
-        self._devices: DevicesReading | None = None
         self._kernel_position: int | None = None
         self.looked_at = clock.now()
         self.ticks_total = 0
@@ -98,10 +88,11 @@ class Sensing:
             await self._clock.sleep_until(due)
 
     async def _look(self) -> None:
+        self._rounds.begin()
         probe = await self._probe.read()
+        around = self._around(await self._rounds.gather())
         now = self._clock.now()
-        snapshot = self._sightings.take(probe=probe, host=self._read_host(), declared=self._declared, now=now)
-        snapshot = replace(snapshot, **self._beside_the_driver(now))
+        snapshot = replace(self._sightings.take(probe=probe, declared=self._declared, now=now), **around)
         self.xids.take(snapshot, self._clock.wall())
         if probe.outcome is ProbeOutcome.OK:
             self._sampled_at = now
@@ -114,37 +105,26 @@ class Sensing:
             kernel_position=self._kernel_position,
         )
 
-    def _beside_the_driver(self, now: float) -> dict[str, Any]:
+    def _around(self, read: Mapping[str, object | None]) -> dict[str, Any]:
         """Return what works with the driver dead, by its field of the snapshot."""
-        found: dict[str, Any] = {"ray_gpus": self.ray_gpus()}
-        if self.checks is not None:
-            found["checks"] = self.checks.readings
-        if self.ports is not None:
-            found["ports"] = self.ports.reading
-        if self.mounts is not None:
-            found["mounts"] = self.mounts.reading
-        if self.devices is not None:
-            if self._devices is None or now - self._devices.at >= _DEVICES_EVERY_S:
-                self._devices = self.devices.read(now)
-            found["devices"] = self._devices
-        if self.kernel is not None:
-            reading = self.kernel.read(now)
-            found["kernel"] = reading
-            # Kept when something was told: then it is not told again after a restart.
-            if reading.events or self._kernel_position is None:
-                self._kernel_position = self.kernel.position
-        return found
+        kernel = read.get("kernel")
+        # Kept when something was told: then it is not told again after a restart.
+        has_told = isinstance(kernel, KernelReading) and bool(kernel.events)
+        if self.kernel is not None and (has_told or self._kernel_position is None):
+            self._kernel_position = self.kernel.position
+        return {
+            **read,
+            "ray_gpus": self.ray_gpus(),
+            "checks": self.checks.readings if self.checks is not None else (),
+            "ports": self.ports.reading if self.ports is not None else None,
+            "mounts": self.mounts.reading if self.mounts is not None else None,
+            "sensors": self._rounds.states,
+        }
 
     def acknowledge(self, finding: Finding) -> None:
         """End a latched finding by a person's word; the verdict follows at the next look."""
         self._judge.acknowledge(finding.rule, finding.gpu)
         self.health = replace(self.health, latched=self._judge.latched)
-
-    def _read_host(self) -> HostReading | None:
-        try:
-            return self._host.read()
-        except OSError:
-            return None
 
     def sample_age_s(self) -> float | None:
         """Return how old the last good reading of the GPUs is, None before the first."""

@@ -30,8 +30,7 @@ from gpuherd_agent.node import Node, Outside
 from gpuherd_agent.repair import Step
 from gpuherd_agent.sensing import Pace
 from gpuherd_agent.sensors.backend import BackendUnknown
-from gpuherd_agent.sensors.devices import DevicesSensor
-from gpuherd_agent.sensors.host import HostSensor
+from gpuherd_agent.sensors.catalog import senses
 from gpuherd_agent.sensors.kernel_log import Cursor, KernelLog
 from gpuherd_agent.sensors.mounts import MountsSensor
 from gpuherd_agent.sensors.ports import PortsSensor
@@ -125,12 +124,12 @@ async def _outside(
         probe = GpuProbe(settings.gpu, clock)
     except BackendUnknown as error:
         raise ConfigInvalid({"gpu.backend": str(error)}) from error
+    kernel = _kernel(settings, store.load()) if settings.sensors.kernel_log else None
     try:
         yield Outside(
             clock=clock,
             rng=rng,
             probe=probe,
-            host=HostSensor(clock, disk=Path(settings.ray.temp_dir or "/")),
             raylets=RayChild(settings.ray, _owner(settings), log=Path(settings.state_dir) / "ray-start.log"),
             heads=HeadHelper(
                 cluster=settings.cluster,
@@ -143,8 +142,8 @@ async def _outside(
             checks=SiteChecks(settings.checks, clock, _site_environment(settings))
             if settings.checks.folder
             else None,
-            kernel=_kernel(settings, store.load()) if settings.sensors.kernel_log else None,
-            devices=DevicesSensor(Path(settings.sensors.root)) if settings.gpu.declared else None,
+            kernel=kernel,
+            senses=senses(settings, clock, kernel),
             ports=_ports(settings, clock),
             mounts=MountsSensor(settings.sensors, clock) if settings.sensors.mounts else None,
             dcgm_compat=settings.http.dcgm_compat,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpuherd.names import GpuUuid
 from gpuherd_agent.memory import Board
-from gpuherd_agent.readings import GpuReading, HostReading, NvmlCode, ProbeReading, Snapshot
+from gpuherd_agent.readings import GpuReading, NvmlCode, ProbeReading, Snapshot
 from gpuherd_agent.trends import Trends
 
 
@@ -18,7 +18,7 @@ class Sightings:
         self._trends = Trends()
         self._pci_bus_ids: dict[GpuUuid, str] = {b.gpu: b.pci_bus_id for b in boards if b.pci_bus_id}
 
-    def take(self, *, probe: ProbeReading, host: HostReading | None, declared: int, now: float) -> Snapshot:
+    def take(self, *, probe: ProbeReading, declared: int, now: float) -> Snapshot:
         """Return the look with what was known before it; ``now`` is monotonic seconds."""
         for reading in probe.gpus:
             self._see(reading)
@@ -29,7 +29,6 @@ class Sightings:
             at=now,
             declared=declared,
             probe=probe,
-            host=host,
             known=tuple(self._known),
             ecc_baseline=dict(self._ecc),
             total_bytes_baseline=dict(self._total_bytes),

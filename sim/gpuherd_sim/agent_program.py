@@ -41,7 +41,7 @@ def program(host: Host, broker: Broker) -> Callable[[], Coroutine[Any, Any, None
                 clock=host.clock,
                 rng=host.rng,
                 probe=host.probe,
-                host=host.signs,
+                senses=(host.signs.sense(),),
                 raylets=host.raylets,
                 heads=host.heads,
                 store=store,

@@ -248,10 +248,11 @@ def play(trace: Trace, rules: Sequence[Rule]) -> Iterator[tuple[float, Verdict]]
         now = look * trace.period_s
         while left and left[0]["s"] <= now:
             world.take(left.pop(0))
-        snapshot = sightings.take(probe=world.probe(), host=_host(world), declared=trace.gpus, now=now)
+        snapshot = sightings.take(probe=world.probe(), declared=trace.gpus, now=now)
         devices = None if world.devices is None else DevicesReading(at=now, **_devices(world.devices))
         snapshot = replace(
             snapshot,
+            host=_host(world),
             kernel=world.kernel_reading(now),
             devices=devices,
             ray_gpus=world.ray_gpus,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from gpuherd.names import GpuUuid
 from gpuherd_agent.readings import GpuReading, HostReading, LostHandle, NvmlCode, ProbeOutcome, ProbeReading
+from gpuherd_agent.sensors.sense import Sense
 from gpuherd_sim.journal import Journal
 
 _GIB = 2**30
@@ -130,7 +131,11 @@ class FakeProbe:
 
 
 class FakeHostSigns:
-    """``gpuherd_agent.doors.HostDoor`` of a host that is well."""
+    """The vital signs of a host that is well."""
+
+    def sense(self) -> Sense:
+        """Return the sensor of them; it never waits, as nothing does in virtual time."""
+        return Sense(name="host", look=lambda _now: self.read(), period_s=1.0, is_quick=True)
 
     def read(self) -> HostReading:
         """Return the same good values always."""

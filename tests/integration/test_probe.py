@@ -369,7 +369,7 @@ class Judged:
 
     async def look(self) -> Verdict:
         reading = await self.probe.read()
-        return self.judge.step(self.seen.take(probe=reading, host=None, declared=8, now=self.clock.now()))
+        return self.judge.step(self.seen.take(probe=reading, declared=8, now=self.clock.now()))
 
     async def until(self, rule: str | None) -> Verdict:
         for _ in range(100):

@@ -12,6 +12,7 @@ from gpuherd.phases import Phase
 from gpuherd_agent.exporter import NodeFacts
 from gpuherd_agent.gossip_record import GossipFacts
 from gpuherd_agent.readings import GpuReading, HostReading, ProbeOutcome, ProbeReading, Snapshot
+from gpuherd_agent.sensor_state import SensorOutcome, SensorState
 from gpuherd_agent.xid_tally import Xids
 
 LOST = GpuUuid("GPU-0000-lost")
@@ -74,7 +75,18 @@ def sick_node() -> NodeFacts:
         node=NodeName("gpu-1"),
         version="0.1.0",
         started_at=1_700_000_000.25,
-        snapshot=Snapshot(at=12.0, declared=3, probe=probe, host=host, known=(first.gpu, bare.gpu, LOST)),
+        snapshot=Snapshot(
+            at=12.0,
+            declared=3,
+            probe=probe,
+            host=host,
+            known=(first.gpu, bare.gpu, LOST),
+            sensors=(
+                SensorState(name="host", outcome=SensorOutcome.OK, took_s=0.002),
+                SensorState(name="mounts", outcome=SensorOutcome.LATE, took_s=12.0, failures_total=1),
+                SensorState(name="ports", outcome=SensorOutcome.ABSENT),
+            ),
+        ),
         verdict=fold([full, lost]),
         xids=(Xids(first.gpu, 31, 2, 1_700_000_100.0), Xids(first.gpu, 79, 1, 1_700_000_200.0)),
         kernel_lines_missed=3,

@@ -55,4 +55,4 @@ def look(
 ) -> Snapshot:
     """Return a look; without ``declared`` the host has as many GPUs as the driver counts."""
     wanted = (probe.counted or 0) if declared is None else declared
-    return (before or Sightings()).take(probe=probe, host=None, declared=wanted, now=at)
+    return (before or Sightings()).take(probe=probe, declared=wanted, now=at)

@@ -49,7 +49,7 @@ class Node:
 
     def look(self, probe: ProbeReading) -> tuple[Severity, Action, frozenset[str]]:
         self.at += 1.0
-        snapshot = self.seen.take(probe=probe, host=None, declared=3, now=self.at)
+        snapshot = self.seen.take(probe=probe, declared=3, now=self.at)
         verdict = self.judge.step(snapshot)
         return verdict.severity, verdict.action, frozenset(f.rule for f in verdict.findings)
 

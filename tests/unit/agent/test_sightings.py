@@ -12,7 +12,7 @@ def after(*probes: ProbeReading) -> Snapshot:
     seen = Sightings()
     snapshot = Snapshot(at=0.0, declared=2)
     for at, probe in enumerate(probes):
-        snapshot = seen.take(probe=probe, host=None, declared=2, now=float(at))
+        snapshot = seen.take(probe=probe, declared=2, now=float(at))
     return snapshot
 
 
@@ -55,8 +55,8 @@ def test_an_address_outlives_a_reading_without_one() -> None:
 
 def test_a_snapshot_is_not_changed_by_a_later_look() -> None:
     seen = Sightings()
-    first = seen.take(probe=cycle(gpu(0)), host=None, declared=2, now=0.0)
-    seen.take(probe=cycle(gpu(0), gpu(1)), host=None, declared=2, now=1.0)
+    first = seen.take(probe=cycle(gpu(0)), declared=2, now=0.0)
+    seen.take(probe=cycle(gpu(0), gpu(1)), declared=2, now=1.0)
     assert first.known == (uuid(0),)
     assert set(first.ecc_baseline) == {uuid(0)}
 
