@@ -11,7 +11,7 @@ from gpuherd_agent import strikes
 from gpuherd_agent.acts import Drained, Looked, Outcome, Released, Started, StartFailed, Stopped, Verified
 from gpuherd_agent.membership import Event
 from gpuherd_agent.memory import DrainRecord, NodeMemory
-from gpuherd_agent.policy import move
+from gpuherd_agent.moves import move
 from gpuherd_agent.refusals import HEAD_FAULTS
 from gpuherd_agent.station import Facts, Station, Step
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from gpuherd import holds
 from gpuherd.holds import Hold, HoldKind, OnDeadline
+from gpuherd.names import HoldId
 from gpuherd.ray import DrainReason
 
 HEALTH_DRAIN_S: Final = 3_600.0
@@ -23,6 +24,8 @@ class Terms:
     on_deadline: OnDeadline
     needs_slot: bool
     rank: int
+    hold: HoldId | None = None
+    """The hold that sets them; None = the scaler's wish, or our own."""
 
 
 def terms(standing: Sequence[Hold], *, any_gpu_usable: bool) -> Terms:
@@ -49,6 +52,7 @@ def terms(standing: Sequence[Hold], *, any_gpu_usable: bool) -> Terms:
         on_deadline=on_deadline,
         needs_slot=not any(holds.is_user(h.owner) for h in standing),
         rank=1 + strongest.kind.rank,
+        hold=strongest.id,
     )
 
 

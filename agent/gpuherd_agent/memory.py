@@ -48,6 +48,10 @@ class DrainRecord(msgspec.Struct, frozen=True, kw_only=True):
     on_deadline: OnDeadline = OnDeadline.WAIT
     rank: int = 0
     """Strength of the hold behind it (0 = the scaler's wish); a stronger one asks again."""
+    hold: HoldId | None = None
+    """The hold that armed the deadline; when it is lifted its deadline goes with it."""
+    ended_by: str = ""
+    """The person who wants what still runs ended, so that the node rejoins at once."""
     is_confirmed: bool = False
     """Ray said yes. Until then it may have been asked, and counts as accepted."""
 

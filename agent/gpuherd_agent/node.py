@@ -135,6 +135,7 @@ class Node:
         self._herald = Herald(identity=self._identity, rules=self._rules, bus=bus, sources=sources)
         desk = Desk(
             identity=self._identity,
+            rules=self._rules,
             sensing=self.sensing,
             steward=self.steward,
             clock=self._outside.clock,

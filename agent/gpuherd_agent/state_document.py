@@ -12,7 +12,7 @@ from gpuherd.wire.documents import Gpu, Observed, RefusedDesired, State, Version
 from gpuherd_agent.blockers import blockers
 from gpuherd_agent.doors import Identity
 from gpuherd_agent.memory import NodeMemory
-from gpuherd_agent.policy import wants_to_serve
+from gpuherd_agent.moves import wants_to_serve
 from gpuherd_agent.readings import GpuReading, NvmlCode, Snapshot
 from gpuherd_agent.station import Rules, Station
 

@@ -17,7 +17,7 @@ from gpuherd.names import GpuUuid, RayNodeId
 from gpuherd.preflight import Preflight
 from gpuherd.shell import logs
 from gpuherd.shell.clock import Clock
-from gpuherd_agent import fitness, policy, shrink
+from gpuherd_agent import fitness, moves, policy, shrink
 from gpuherd_agent.acts import (
     Act,
     Drain,
@@ -268,7 +268,7 @@ class Steward:
     async def check(self, *, is_quiet: bool = False) -> Preflight:
         """Return every check of a join; ``is_quiet`` = no GPU is put to work and no hook is run."""
         return await self._check(
-            policy.head(self.memory, self._rules, self.station.head_turn), is_quiet=is_quiet
+            moves.head(self.memory, self._rules, self.station.head_turn), is_quiet=is_quiet
         )
 
     async def _verify(self, act: Verify) -> Verified:

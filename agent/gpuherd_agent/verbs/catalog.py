@@ -2,7 +2,14 @@
 
 from typing import Final
 
-from gpuherd_agent.verbs import accept, ack, evidence, repair, verify
+from gpuherd_agent.verbs import accept, ack, end_drain, evidence, repair, verify
 from gpuherd_agent.verbs.verb import Verb
 
-VERBS: Final[tuple[Verb, ...]] = (ack.VERB, accept.VERB, verify.VERB, evidence.VERB, repair.VERB)
+VERBS: Final[tuple[Verb, ...]] = (
+    ack.VERB,
+    accept.VERB,
+    verify.VERB,
+    evidence.VERB,
+    repair.VERB,
+    end_drain.VERB,
+)

@@ -10,6 +10,7 @@ from gpuherd.wire.documents import Command
 from gpuherd_agent.doors import Identity
 from gpuherd_agent.repair import Step
 from gpuherd_agent.sensing import Sensing
+from gpuherd_agent.station import Rules
 from gpuherd_agent.steward import Steward
 
 
@@ -18,6 +19,7 @@ class Desk:
     """The parts of the node that verbs work with. ``state_dir`` None = this node keeps no files."""
 
     identity: Identity
+    rules: Rules
     sensing: Sensing
     steward: Steward
     clock: Clock

@@ -10,7 +10,19 @@ from tests.kit.rest_bodies import node, operation
 from tests.kit.rest_server import Asked, RestServer
 from tests.unit.ctl.conftest import Call
 
-from gpuherd.rest import DrainPreview, DrainRequest, Operation, OperationState, Problem, UndrainRequest
+from gpuherd.holds import Hold, HoldKind
+from gpuherd.names import HoldId
+from gpuherd.phases import Phase
+from gpuherd.rest import (
+    CommandRequest,
+    DrainPreview,
+    DrainRequest,
+    Node,
+    Operation,
+    OperationState,
+    Problem,
+    UndrainRequest,
+)
 from gpuherd_ctl.client import Scaler
 from gpuherd_ctl.durations import parse_duration, show_duration
 from gpuherd_ctl.exit_codes import ExitCode
@@ -97,6 +109,57 @@ def test_undrain_lifts_the_named_hold_only(rest: RestServer, agentctl: Call) -> 
     assert agentctl("undrain", "gpu-1", "--hold", "h7") == 0
     request = msgspec.json.decode(rest.asked[0].body, type=UndrainRequest)
     assert (request.by, request.hold) == ("user:ada", "h7")
+
+
+def _undrains(rest: RestServer, now: Node) -> None:
+    rest.on("GET", "/nodes/gpu-1", now)
+    rest.on("POST", "/nodes/gpu-1:undrain", operation(DONE, kind="undrain"))
+    rest.on("POST", "/nodes/gpu-1/commands", operation(DONE, id="op-2", kind="command"))
+
+
+def test_undrain_now_lifts_and_ends_what_runs_on_this_raylet(
+    rest: RestServer, agentctl: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hold = Hold(id=HoldId("h"), owner="user:ada", kind=HoldKind.DRAIN, reason="fan", since=0.0)
+    _undrains(
+        rest, node(phase=Phase.DRAINING, holds=(hold,), blockers=("task train x2",), ray_node_id="ab" * 28)
+    )
+    assert agentctl("undrain", "gpu-1", "--now", "--reason", "urgent job") == 0
+    lift, end = [a for a in rest.asked if a.method == "POST"]
+    assert lift.path.endswith(":undrain")
+    command = msgspec.json.decode(end.body, type=CommandRequest)
+    assert (command.verb, command.arguments, command.by, command.reason) == (
+        "end-drain",
+        {"raylet": "ab" * 28},
+        "user:ada",
+        "urgent job",
+    )
+    assert "gpu-1  ends task train x2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_held", "asks"),
+    [
+        pytest.param(Phase.DRAINING, False, ["/nodes/gpu-1/commands"], id="undrained before: only the end"),
+        pytest.param(Phase.OUTSIDE, True, ["/nodes/gpu-1:undrain"], id="outside: only the lift"),
+        pytest.param(Phase.MEMBER, False, ["/nodes/gpu-1/commands"], id="serving: its agent says no"),
+    ],
+)
+def test_undrain_now_asks_only_for_what_is_left_to_do(
+    rest: RestServer, agentctl: Call, phase: Phase, is_held: bool, asks: list[str]
+) -> None:
+    hold = Hold(id=HoldId("h"), owner="user:ada", kind=HoldKind.DRAIN, reason="fan", since=0.0)
+    _undrains(rest, node(phase=phase, holds=(hold,) if is_held else ()))
+    agentctl("undrain", "gpu-1", "--now")
+    assert [a.path.removeprefix("/api/v1") for a in rest.asked if a.method == "POST"] == asks
+
+
+def test_ending_work_on_several_nodes_wants_a_yes(
+    rest: RestServer, agentctl: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert agentctl("undrain", "gpu-[1-2]", "--now") == 2
+    assert rest.asked == []
 
 
 class _Waits:
