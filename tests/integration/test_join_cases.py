@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -247,6 +247,32 @@ async def kill_runtime_env_agent(one: Member) -> None:
 async def kill_launcher(one: Member) -> None:
     assert one.raylet.session_pid is not None
     os.kill(one.raylet.session_pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def small_memory() -> Iterator[Path]:
+    """Make a group of processes that may take no more memory, and remove it."""
+    group = Path("/sys/fs/cgroup/memory") / f"gpuherd-test-{os.getpid()}"
+    limit = "memory.limit_in_bytes"
+    if not group.parent.is_dir():
+        group, limit = Path("/sys/fs/cgroup") / group.name, "memory.max"
+    try:
+        group.mkdir()
+        (group / limit).write_text("1048576")
+    except OSError as error:
+        pytest.skip(f"no memory limit can be set here: {error}")
+    try:
+        yield group
+    finally:
+        group.rmdir()
+
+
+async def out_of_memory(one: Member) -> None:
+    """Let the kernel find the raylet in a group without room: what it next takes ends it."""
+    raylet = one.raylet.pid
+    with small_memory() as group:
+        (group / "cgroup.procs").write_text(str(raylet))
+        await one.until("the kernel has ended it", lambda: not one.child.is_alive(one.raylet), within_s=60.0)
 
 
 async def drained_by_another(one: Member) -> None:

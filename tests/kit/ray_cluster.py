@@ -54,16 +54,18 @@ class RayCluster:
     crew: Crew
     tasks: int = 0
     keeps_state: bool = False
+    may_restart: bool = False
     names: list[str] = field(default_factory=list)
 
     @classmethod
-    def make(cls, *, keeps_state: bool = False) -> "RayCluster":
+    def make(cls, *, keeps_state: bool = False, may_restart: bool = False) -> "RayCluster":
         """Return a cluster whose head is being started.
 
-        ``keeps_state`` = it has its state on disk and can be killed and started again, which takes root.
+        ``may_restart`` = it can be killed and started again, which takes root; ``keeps_state`` = it then has
+        its state on disk, else it comes back empty.
         """
         stage = set_up()
-        cluster = cls(stage=stage, crew=Crew(stage.folder), keeps_state=keeps_state)
+        cluster = cls(stage=stage, crew=Crew(stage.folder), keeps_state=keeps_state, may_restart=may_restart)
         cluster.start_head()
         return cluster
 
@@ -72,7 +74,7 @@ class RayCluster:
 
         Beside a raylet that names its address Ray 2.60 refuses to start a head.
         """
-        alone = ["unshare", "--fork", "--pid", "--mount-proc", "--kill-child"] if self.keeps_state else []
+        alone = ["unshare", "--fork", "--pid", "--mount-proc", "--kill-child"] if self.may_restart else []
         disk = {"RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": str(self.stage.folder / "gcs")}
         (self.stage.folder / "h" / "ray_current_cluster").unlink(missing_ok=True)
         self.crew.start(
@@ -165,12 +167,16 @@ class RayCluster:
             labels={"gpuherd.dev/pool": POOL},
         )
 
-    def start_task(self, seconds: float) -> Path:
-        """Start a user's program with one task on one GPU; its file tells where it ran and that it ended."""
+    def start_task(self, seconds: float, *, beside: str = "") -> Path:
+        """Start a user's program with one task on one GPU; its file tells where it ran and that it ended.
+
+        The program hangs on the head's host, or on the node with the folder ``beside``: Ray ends the work of
+        programs whose host is gone.
+        """
         self.tasks += 1
         out = self.stage.folder / f"task-{self.tasks}"
         command = [sys.executable, str(Path(__file__).with_name("ray_task.py"))]
-        command += ["--head", self.head, "--seconds", str(seconds), "--out", str(out)]
+        command += ["--head", self.head, "--seconds", str(seconds), "--out", str(out), "--beside", beside]
         self.crew.start(f"task-{self.tasks}", command, self.stage.environment())
         return out
 

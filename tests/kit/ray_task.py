@@ -18,8 +18,10 @@ def main() -> None:
     parser.add_argument("--head", required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--beside", default="", help="Ray's folder of the node to hang on")
     given = parser.parse_args()
-    ray.init(address=given.head, log_to_driver=False, include_dashboard=False)
+    beside = {"_temp_dir": given.beside} if given.beside else {}
+    ray.init(address=given.head, log_to_driver=False, include_dashboard=False, **beside)
     task = ray.remote(num_gpus=1, num_cpus=0, max_retries=0)(work)
     said = ray.get(task.remote(given.out, given.seconds))
     with Path(given.out).open("a") as file:

@@ -30,6 +30,11 @@ class Process:
         """Say whether it has not ended; one that is stopped or stuck in the kernel has not."""
         return self.state.encode() not in {bytes([state]) for state in _GONE}
 
+    @property
+    def is_stopped(self) -> bool:
+        """Say whether SIGSTOP or a debugger halts it: it acts on no signal but KILL and CONT then."""
+        return self.state in {"T", "t"}
+
 
 def parse_stat(text: bytes) -> Process | None:
     """Return the process that a ``stat`` file tells of, None when it is none.

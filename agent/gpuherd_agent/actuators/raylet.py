@@ -111,7 +111,7 @@ class RayChild:
 
         User code is told first and waited for: a raylet that ends takes its workers along within a second,
         which is too short for a checkpoint. False = some process hangs in the kernel and would not die; it
-        is not waited for.
+        is not waited for. A raylet that stands still does not hear TERM and gets no time for it.
         """
         process = self._process(raylet)
         if process is not None:
@@ -121,7 +121,8 @@ class RayChild:
                 processes.send(one, signal.SIGTERM)
             await self._until_gone(working, grace_s)
             processes.send(process, signal.SIGTERM)
-            await self._until_gone((process,), max(_LINGER_S, give_up - self._clock.now()))
+            left_s = 0.0 if process.is_stopped else give_up - self._clock.now()
+            await self._until_gone((process,), max(_LINGER_S, left_s))
         # The launcher does not notice the end of its raylet: it is left for the KILL.
         session = raylet.session_pid if raylet.boot_id == self._boot_id else None
         rest = tuple(p for p in self._ours(session) if p.pid != raylet.session_pid)
