@@ -142,13 +142,44 @@ class ProbeOutcome(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HungGpu:
+    """A GPU whose calls do not come back; it is left out of the cycle so that it blinds no other.
+
+    ``gpu`` None = it has not been seen yet, only its index is known. ``call`` is the one that hangs.
+    ``missed`` counts the witnesses in a row: children that missed the deadline there, and one more for a
+    child that cannot be ended and still sits there.
+    """
+
+    index: int
+    gpu: GpuUuid | None = None
+    call: str = ""
+    missed: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeProcess:
+    """A process of the probe that has not ended; pid and start time (clock ticks) name it within a boot.
+
+    ``index`` and ``call`` say where it was when it was told to end; None = it was not, or was in no call.
+    """
+
+    pid: int
+    started_ticks: int
+    boot_id: str
+    index: int | None = None
+    gpu: GpuUuid | None = None
+    call: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeReading:
     """One cycle of the GPU probe.
 
     ``counted`` is the driver's own device count. ``code`` is the NVML code of NO_DRIVER. ``stuck_children``
     counts probe children that could not be ended (state D). ``missed`` counts children in a row that
-    missed the deadline. ``is_repeat`` = the last failure told again while no new child was due or done: it
-    is no second witness of it.
+    missed the deadline; 0 beside DEADLINE = single GPUs are to blame, which are in ``hung``. ``call`` is
+    the driver's call that hung then. ``is_repeat`` = the last failure told again while no new child was due
+    or done: it is no second witness of it.
     """
 
     outcome: ProbeOutcome
@@ -160,6 +191,9 @@ class ProbeReading:
     duration_s: float = 0.0
     stuck_children: int = 0
     missed: int = 0
+    call: str = ""
+    hung: tuple[HungGpu, ...] = ()
+    children: tuple[ProbeProcess, ...] = ()
     is_repeat: bool = False
 
 

@@ -13,6 +13,9 @@ from gpuherd_agent.sensors.probe_settings import ProbeSettings
 from gpuherd_agent.sensors.sensor_settings import SensorSettings
 from gpuherd_agent.site_settings import CheckSettings, HookSettings, PreflightSettings
 
+_ABOVE_ZERO: Final = (
+    *("period_s", "confirm_s", "deadline_s", "start_deadline_s", "wake_deadline_s", "backoff_s"),
+)
 _DEFAULT_POOL: Final = PoolName("default")
 
 
@@ -37,7 +40,7 @@ class GpuSettings(ProbeSettings):
         """Yield what makes these values unusable."""
         if not 0 <= self.declared <= 64:  # noqa: PLR2004  more GPUs than any host has
             yield "declared", f"{self.declared} is outside 0 to 64"
-        for key in ("period_s", "confirm_s", "deadline_s", "start_deadline_s", "backoff_s"):
+        for key in _ABOVE_ZERO:
             if getattr(self, key) <= 0:
                 yield key, "must be above 0"
         if not 0 < self.shrink_min_ratio <= 1:

@@ -1,10 +1,11 @@
 """What earlier looks add to a new one: GPUs once seen, and where their counters stood. Pure memory."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpuherd.names import GpuUuid
 from gpuherd_agent.memory import Board
-from gpuherd_agent.readings import GpuReading, NvmlCode, ProbeReading, Snapshot
+from gpuherd_agent.readings import GpuReading, NvmlCode, ProbeOutcome, ProbeReading, Snapshot
 from gpuherd_agent.trends import Trends
 
 
@@ -20,6 +21,7 @@ class Sightings:
 
     def take(self, *, probe: ProbeReading, declared: int, now: float) -> Snapshot:
         """Return the look with what was known before it; ``now`` is monotonic seconds."""
+        probe = self._with_names(probe)
         for reading in probe.gpus:
             self._see(reading)
         trends = self._trends.take(probe, now)
@@ -36,6 +38,18 @@ class Sightings:
             trends=trends,
             slow_looks=self._trends.slow_looks(),
         )
+
+    def _with_names(self, probe: ProbeReading) -> ProbeReading:
+        """Give GPUs that hang the names of those that are not read, where no doubt is left which is which."""
+        nameless = [hung for hung in probe.hung if hung.gpu is None]
+        if not nameless or probe.outcome is not ProbeOutcome.OK:
+            return probe
+        here = {*(g.gpu for g in probe.gpus), *(hung.gpu for hung in probe.hung)}
+        missing = [gpu for gpu in self._known if gpu not in here]
+        if len(missing) != len(nameless) or probe.lost:
+            return probe
+        names = iter(missing)
+        return replace(probe, hung=tuple(h if h.gpu else replace(h, gpu=next(names)) for h in probe.hung))
 
     def _see(self, reading: GpuReading) -> None:
         self._known[reading.gpu] = None

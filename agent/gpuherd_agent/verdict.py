@@ -191,25 +191,32 @@ def _root_causes(standing: list[Finding]) -> list[Finding]:
     causes = [f for f in standing if _is_cause(f)]
     if causes:
         return causes
-    lost = {f.gpu for f in standing if f.rule in _LOSSES and f.gpu is not None}
-    told: set[GpuUuid] = set()
+    lost = {f.gpu for f in standing if _is_loss(f)}
+    explains_count = any(_is_loss(f) and f.rule != driver.GPU_HUNG for f in standing)
+    told: set[GpuUuid | None] = set()
     kept = []
     for finding in sorted(
         standing, key=lambda f: _LOSSES.index(f.rule) if f.rule in _LOSSES else len(_LOSSES)
     ):
         if finding.gpu not in lost:
-            if not (lost and finding.rule in _COUNTS):
+            if not (explains_count and finding.rule in _COUNTS):
                 kept.append(finding)
-        elif finding.rule in _LOSSES and finding.gpu not in told:
+        elif _is_loss(finding) and finding.gpu not in told:
             told.add(finding.gpu)
             kept.append(finding)
     return kept
 
 
-_LOSSES: Final = (dropout.LOST, kernel.LOST, kernel.INIT)
+_LOSSES: Final = (dropout.LOST, kernel.LOST, kernel.INIT, driver.GPU_HUNG)
 """Of one GPU the first of these is told."""
 _COUNTS: Final = (dropout.COUNT, counts.PCI, counts.DRIVER)
 """Fewer than declared, which a loss that is told explains."""
+
+
+def _is_loss(finding: Finding) -> bool:
+    """Say whether the rest that is found on its GPU follows from it; a first hang explains nothing yet."""
+    is_sure = finding.rule != driver.GPU_HUNG or finding.action > Action.WATCH
+    return finding.rule in _LOSSES and finding.gpu is not None and is_sure
 
 
 def _is_cause(finding: Finding) -> bool:

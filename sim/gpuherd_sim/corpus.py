@@ -17,6 +17,7 @@ from gpuherd_agent.readings import (
     DevicesReading,
     GpuReading,
     HostReading,
+    HungGpu,
     KernelReading,
     LostHandle,
     ProbeOutcome,
@@ -102,6 +103,7 @@ class _Host:
     rates: list[dict[str, float]]
     lost: dict[int, int] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
+    hung: dict[int, int] = field(default_factory=dict)
     outcome: ProbeOutcome = ProbeOutcome.OK
     code: int | None = None
     missed: int = 0
@@ -126,7 +128,10 @@ class _Host:
                 self.lost[index] = step["lost"]
             if step.get("gone"):
                 self.gone.add(index)
+            if "hung" in step:
+                self.hung[index] = step["hung"]
             if step.get("back"):
+                self.hung.pop(index, None)
                 self.lost.pop(index, None)
                 self.gone.discard(index)
         self.outcome = ProbeOutcome(step.get("probe", self.outcome))
@@ -145,11 +150,20 @@ class _Host:
 
     def probe(self) -> ProbeReading:
         """Return the probe's cycle."""
+        hung = tuple(
+            HungGpu(index=i, gpu=self.gpus[i]["gpu"], call="nvmlDeviceGetUUID", missed=n)
+            for i, n in sorted(self.hung.items())
+        )
         if self.outcome is not ProbeOutcome.OK:
             return ProbeReading(
-                outcome=self.outcome, code=self.code, missed=self.missed, duration_s=self.duration_s
+                outcome=self.outcome,
+                code=self.code,
+                missed=self.missed,
+                duration_s=self.duration_s,
+                hung=hung,
             )
-        read = [i for i in range(len(self.gpus)) if i not in self.lost and i not in self.gone]
+        aside = {*self.lost, *self.gone, *self.hung}
+        read = [i for i in range(len(self.gpus)) if i not in aside]
         return ProbeReading(
             outcome=ProbeOutcome.OK,
             gpus=tuple(GpuReading(**self.gpus[i]) for i in read),
@@ -157,6 +171,7 @@ class _Host:
             counted=len(self.gpus) - len(self.gone),
             driver="570.86.15",
             duration_s=self.duration_s,
+            hung=hung,
         )
 
     def rise(self, period_s: float) -> None:

@@ -7,70 +7,25 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pynvml
 import pytest
+from tests.kit.probing import HOST, QUICK, first_good, probing
 
 from gpuherd.health import Action, Severity, Verdict
 from gpuherd.names import GpuUuid
 from gpuherd.shell.clock import SystemClock
-from gpuherd_agent.readings import GpuReading, NvmlCode, ProbeOutcome, ProbeReading
+from gpuherd_agent.readings import GpuReading, NvmlCode, ProbeOutcome
 from gpuherd_agent.sensors.probe import GpuProbe
-from gpuherd_agent.sensors.probe_settings import ProbeSettings
 from gpuherd_agent.sightings import Sightings
 from gpuherd_agent.verdict import Judge
 from gpuherd_sim.gpus.library import SONAME, build_library
-from gpuherd_sim.gpus.scenario import Scenario, Value, gpu_uuid
+from gpuherd_sim.gpus.scenario import Value, gpu_uuid
 from gpuherd_sim.gpus.scenario_file import VARIABLE, write_scenario
-
-QUICK = ProbeSettings(deadline_s=0.5, start_deadline_s=10.0, backoff_s=0.1, backoff_max_s=0.2)
-HOST = Scenario(host="probe-test").having({"gpus": 8})
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_library(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def scenario(tmp_path: Path) -> Path:
-    path = tmp_path / "gpus.toml"
-    write_scenario(path, HOST)
-    return path
-
-
-@asynccontextmanager
-async def probing(
-    scenario: Path, library: Path | None, settings: ProbeSettings = QUICK
-) -> AsyncIterator[GpuProbe]:
-    """Run a probe; afterwards no child of it may be left."""
-    environ = {**os.environ, VARIABLE: str(scenario), "LD_LIBRARY_PATH": str(library or "/nonexistent")}
-    before = {c.pid for c in psutil.Process().children()}
-    probe = GpuProbe(settings, SystemClock(), environ=environ)
-    try:
-        yield probe
-    finally:
-        await probe.close()
-        left = [c for c in psutil.Process().children() if c.pid not in before]
-        _, stuck = psutil.wait_procs(left, timeout=5.0)
-        for child in stuck:
-            child.kill()
-        assert not stuck
-
-
-async def first_good(probe: GpuProbe) -> ProbeReading:
-    for _ in range(60):
-        reading = await probe.read()
-        if reading.outcome is ProbeOutcome.OK:
-            return reading
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"no good reading, the last one was {reading}")
-
 
 NOT_OFFERED = {
     *("fan_ratio", "retired_pages_total", "retired_pending", "unrepairable", "banks_without_spares"),
@@ -277,7 +232,9 @@ async def test_the_stand_in_without_a_compiler_reads_the_same(
         by_library = await first_good(probe)
     async with probing(scenario, None, replace(QUICK, backend="scenario")) as probe:
         by_stand_in = await first_good(probe)
-    assert replace(by_stand_in, duration_s=0.0) == replace(by_library, duration_s=0.0)
+    assert replace(by_stand_in, duration_s=0.0, children=()) == replace(
+        by_library, duration_s=0.0, children=()
+    )
 
 
 @pytest.mark.parametrize("backend", ["nvml", "scenario"])

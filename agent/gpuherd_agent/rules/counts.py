@@ -78,7 +78,7 @@ def judge_ray(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
     probe, ray = snapshot.probe, snapshot.ray_gpus
     if ray is None or probe is None or probe.outcome is not ProbeOutcome.OK:
         return
-    answering = len(probe.gpus)
+    answering = len(probe.gpus) + len(probe.hung)  # of those that hang their own rule tells
     if ray > answering:
         yield Finding(
             rule=RAY,

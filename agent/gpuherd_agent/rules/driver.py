@@ -8,6 +8,7 @@ from gpuherd.health import Action, Finding, Repair, Severity
 from gpuherd_agent.readings import NvmlCode, ProbeOutcome, Snapshot
 
 HUNG: Final = "driver_hung"
+GPU_HUNG: Final = "gpu_hung"
 MISSING: Final = "driver_missing"
 PROBE: Final = "probe_died"
 
@@ -24,10 +25,11 @@ class Limits:
 def judge_hung(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
     """Yield one finding while the driver does not answer: a warning first, then the node's eviction.
 
-    A host that declares no GPU is only watched: it has no work that needs the driver.
+    A host that declares no GPU is only watched: it has no work that needs the driver. When single GPUs are
+    to blame it is theirs to tell.
     """
     probe = snapshot.probe
-    if probe is None or probe.outcome is not ProbeOutcome.DEADLINE:
+    if probe is None or probe.outcome is not ProbeOutcome.DEADLINE or probe.missed == 0:
         return
     sure = probe.missed >= limits.misses and snapshot.declared > 0
     yield Finding(
@@ -35,9 +37,34 @@ def judge_hung(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
         severity=Severity.CRITICAL if sure else Severity.WARN,
         action=Action.EVICT if sure else Action.WATCH,
         repair=Repair.REBOOT,
-        reason=f"the driver does not answer ({probe.missed} probe children in a row missed their deadline)",
+        reason=(
+            f"the driver does not answer{_in(probe.call)} "
+            f"({probe.missed} probe children in a row missed their deadline)"
+        ),
         evidence={"missed": probe.missed, "stuck_children": probe.stuck_children},
     )
+
+
+def judge_hung_gpu(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
+    """Yield a finding for each GPU whose calls do not come back: a warning first, then its eviction."""
+    probe = snapshot.probe
+    for hung in probe.hung if probe else ():
+        sure = hung.missed >= limits.misses
+        name = f"GPU {hung.gpu}" if hung.gpu else f"the GPU at index {hung.index}"
+        times = "once" if hung.missed == 1 else f"{hung.missed} times in a row"
+        yield Finding(
+            rule=GPU_HUNG,
+            severity=Severity.CRITICAL if sure else Severity.WARN,
+            action=Action.EVICT if sure else Action.WATCH,
+            repair=Repair.REBOOT,
+            reason=f"{name} does not answer{_in(hung.call)} ({times}); the others are read without it",
+            gpu=hung.gpu,
+            evidence={"missed": hung.missed, "index": hung.index},
+        )
+
+
+def _in(call: str) -> str:
+    return f" in {call}" if call else ""
 
 
 def judge_missing(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:

@@ -36,7 +36,7 @@ def judge_lost(snapshot: Snapshot, limits: Limits) -> Iterator[Finding]:
         *((gpu, "is no longer counted by the driver") for gpu in _uncounted(probe, snapshot)),
     ]
     left = sum(NvmlCode.GPU_IS_LOST not in g.errors.values() for g in probe.gpus)
-    left += sum(handle.code != NvmlCode.GPU_IS_LOST for handle in probe.lost)
+    left += sum(handle.code != NvmlCode.GPU_IS_LOST for handle in probe.lost) + len(probe.hung)
     if len(gone) > 1 and left == 0:
         reason = f"all {len(gone)} GPUs are lost: look for one cause, such as power or the driver"
         yield _lost(None, reason, len(gone), left)
@@ -70,7 +70,7 @@ def _name(gpu: GpuUuid | None, snapshot: Snapshot) -> str:
 
 
 def _vanished(probe: ProbeReading, snapshot: Snapshot) -> list[GpuUuid]:
-    here = {g.gpu for g in probe.gpus}
+    here = {*(g.gpu for g in probe.gpus), *(hung.gpu for hung in probe.hung)}
     return [gpu for gpu in snapshot.known if gpu not in here]
 
 

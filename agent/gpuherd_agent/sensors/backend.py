@@ -29,15 +29,35 @@ class BackendUnknown(LookupError):
     """No installed distribution offers a backend of this name; the message lists those there are."""
 
 
+HOST: Final = -1
+"""Index of a call that concerns no single GPU."""
+
+
+class Notes(Protocol):
+    """Where a backend notes what it is about to do, so that a hang can be pinned to a GPU and a call."""
+
+    def turn_to(self, index: int) -> None:
+        """Note which GPU the next calls are for; HOST = none."""
+        ...
+
+    def enter(self, call: str) -> None:
+        """Note that this call is made now; an empty one = none is under way."""
+        ...
+
+
 class Backend(Protocol):
     """A GPU library, opened once and read once a cycle."""
 
-    def open(self) -> None:
-        """Load and initialise the library; raises BackendFailed."""
+    def open(self, notes: Notes, ask: "Ask") -> None:
+        """Load and initialise the library; raises BackendFailed.
+
+        Each call from now on is noted in ``notes`` before it is made, with the index of its GPU: what
+        is not noted is taken for a hang of the whole host. GPUs that ``ask`` leaves out are not touched.
+        """
         ...
 
-    def read(self) -> ProbeReading:
-        """Return all GPUs now, with outcome OK; raises BackendFailed when not even a count is had.
+    def read(self, ask: "Ask") -> ProbeReading:
+        """Return the GPUs asked for, with outcome OK; raises BackendFailed when not even a count is had.
 
         One GPU's trouble is in its own reading or in ``lost`` and never hides another GPU.
         """
@@ -46,6 +66,23 @@ class Backend(Protocol):
     def close(self) -> None:
         """Let go of the library; never raises."""
         ...
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """One request: one line of JSON. Indexes in ``skip`` are not touched; ``only`` names the one that is."""
+
+    token: int
+    skip: tuple[int, ...] = ()
+    only: int | None = None
+
+    def wants(self, index: int) -> bool:
+        """Say whether this GPU is to be read."""
+        return index not in self.skip and self.only in (None, index)
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether every GPU is asked for."""
+        return not self.skip and self.only is None
 
 
 class Answer(msgspec.Struct, frozen=True):

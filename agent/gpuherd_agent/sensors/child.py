@@ -16,14 +16,16 @@ from typing import Final
 import msgspec
 
 from gpuherd_agent.readings import ProbeReading
-from gpuherd_agent.sensors.backend import Answer
+from gpuherd_agent.sensors.backend import Answer, Ask
+from gpuherd_agent.sensors.isolation import Place
+from gpuherd_agent.sensors.progress import Progress
 
 _MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 _MODULE: Final = "gpuherd_agent.sensors.probe_child"
 
 
 def command(backend_reference: str) -> tuple[str, ...]:
-    """Return the command line of a probe child for ``module:attribute``."""
+    """Return the command line of a probe child for ``module:attribute``, to which its place is added."""
     return (sys.executable, "-m", _MODULE, backend_reference)
 
 
@@ -34,22 +36,36 @@ class ChildGone(Exception):
 class ProbeChild:
     """A started child. Its stderr is ours, so that its last words reach the journal."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", answers: asyncio.StreamReader) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", progress: Progress, *, now: float) -> None:
         self._process = process
-        self._answers = answers
+        self._progress = progress
+        self._answers = asyncio.StreamReader(limit=_MAX_ANSWER_BYTES)
         self._transport: asyncio.BaseTransport | None = None
+        self.started_at = now
         self.has_answered = False
+        self.place = Place(since=now)
+        """Where it was when it was dismissed."""
+        self.dismissed_at = float("inf")
 
     @classmethod
-    async def start(cls, argv: Sequence[str], environ: Mapping[str, str]) -> "ProbeChild":
+    async def start(cls, argv: Sequence[str], environ: Mapping[str, str], *, now: float) -> "ProbeChild":
         """Return a running child; raises ChildGone when the program cannot be started."""
         try:
-            process = subprocess.Popen(  # noqa: ASYNC220, S603  see the module's docstring
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(environ)
-            )
+            progress = Progress.create()
         except OSError as error:
             raise ChildGone(str(error)) from error
-        child = cls(process, asyncio.StreamReader(limit=_MAX_ANSWER_BYTES))
+        try:
+            process = subprocess.Popen(  # noqa: ASYNC220, S603  see the module's docstring
+                [*argv, str(progress.descriptor)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=dict(environ),
+                pass_fds=(progress.descriptor,),
+            )
+        except OSError as error:
+            progress.close()
+            raise ChildGone(str(error)) from error
+        child = cls(process, progress, now=now)
         await child._connect()
         return child
 
@@ -59,12 +75,12 @@ class ProbeChild:
             lambda: asyncio.StreamReaderProtocol(self._answers, loop=loop), self._process.stdout
         )
 
-    def ask(self, token: int) -> None:
+    def ask(self, ask: Ask) -> None:
         """Send one request; raises ChildGone."""
         pipe = self._process.stdin
         try:
             if pipe is not None:
-                pipe.write(b"%d\n" % token)
+                pipe.write(msgspec.json.encode(ask) + b"\n")
                 pipe.flush()
         except (BrokenPipeError, ValueError) as error:
             raise ChildGone("it closed its stdin") from error
@@ -81,6 +97,13 @@ class ProbeChild:
                     return await self._answer(token)
         raise TimeoutError
 
+    async def answer_at_hand(self, token: int) -> ProbeReading | None:
+        """Return the reply if it is there already, without waiting; raises ChildGone."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                return await self._answer(token)
+        return None
+
     async def _answer(self, token: int) -> ProbeReading:
         while True:
             try:
@@ -94,8 +117,14 @@ class ProbeChild:
             if reply.token == token:
                 return reply.reading
 
-    def dismiss(self) -> None:
+    def look(self) -> Place:
+        """Return the driver call that it is in."""
+        return self._progress.read()
+
+    def dismiss(self, now: float) -> None:
         """Tell it to end: its stdin closes, then TERM, and CONT in case somebody has stopped it."""
+        self.place, self.dismissed_at = self._progress.read(), now
+        self._progress.close()
         if self._transport is not None:
             self._transport.close()
         if self._process.stdin is not None:

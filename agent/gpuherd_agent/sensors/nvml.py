@@ -13,7 +13,8 @@ import pynvml
 
 from gpuherd.names import GpuUuid
 from gpuherd_agent.readings import GpuReading, LostHandle, NvmlCode, ProbeOutcome, ProbeReading
-from gpuherd_agent.sensors.backend import BackendFailed
+from gpuherd_agent.sensors.backend import HOST, Ask, BackendFailed, Notes
+from gpuherd_agent.sensors.watched import Watched
 
 T = TypeVar("T")
 Handle = Any
@@ -29,6 +30,10 @@ _GONE: Final = frozenset({NvmlCode.GPU_IS_LOST, NvmlCode.RESET_REQUIRED})
 """After one of these each further call gives the same answer, and may be slow in giving it."""
 
 SLOW_EVERY: Final = 10
+_NO_ATTACH: Final = 2
+"""NVML_INIT_FLAG_NO_ATTACH: start without the GPUs; each is attached when its handle is asked for."""
+_PLAIN: Final = frozenset({"nvmlErrorString"})
+"""pynvml sets what this one returns."""
 _CLOCK_SM: Final = 1
 _NVLINKS_MAX: Final = 18
 _HW_SLOWDOWN, _SW_THERMAL, _POWER_BRAKE = 0x8 | 0x40, 0x20, 0x80
@@ -99,33 +104,44 @@ class NvmlBackend:
 
     def __init__(self, library: object = None) -> None:
         self._library = library
+        self._notes: Notes
         self._fixed: dict[GpuUuid, _Fixed] = {}
         self._slow: dict[GpuUuid, _Slow] = {}
         self._cycles = 0
         self._driver = ""
 
-    def open(self) -> None:
-        """Load and initialise NVML; raises BackendFailed with its code."""
+    def open(self, notes: Notes, ask: Ask) -> None:
+        """Load and initialise NVML; raises BackendFailed with its code.
+
+        While a GPU is left out none is attached: starting the library would else wait for that one.
+        """
+        self._notes = notes
         if self._library is not None:
             pynvml.nvmlLib = self._library
+        notes.enter("nvmlInitWithFlags")
         try:
-            pynvml.nvmlInit()
+            pynvml.nvmlInitWithFlags(0 if ask.is_whole else _NO_ATTACH)
+            pynvml.nvmlLib = Watched(pynvml.nvmlLib, notes, plain=_PLAIN)
             self._driver = pynvml.nvmlSystemGetDriverVersion()
         except pynvml.NVMLError as error:
             raise BackendFailed(int(error.value)) from error
 
-    def read(self) -> ProbeReading:
-        """Return every index that the driver counts, each asked for by itself; raises BackendFailed."""
+    def read(self, ask: Ask) -> ProbeReading:
+        """Return every wanted index that the driver counts, each asked by itself; raises BackendFailed."""
+        is_slow_turn = self._cycles % SLOW_EVERY == 0
         try:
             counted = int(pynvml.nvmlDeviceGetCount())
+            if is_slow_turn and pynvml.nvmlSystemGetDriverVersion() != self._driver:
+                raise BackendFailed(NvmlCode.UNINITIALIZED)  # loaded anew below us: what we know is void
         except pynvml.NVMLError as error:
             raise BackendFailed(int(error.value)) from error
-        if self._cycles % SLOW_EVERY == 0:
+        if is_slow_turn:
             self._slow.clear()
         self._cycles += 1
         gpus: list[GpuReading] = []
         lost: list[LostHandle] = []
-        for index in range(counted):
+        for index in filter(ask.wants, range(counted)):
+            self._notes.turn_to(index)
             try:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 gpu = GpuUuid(pynvml.nvmlDeviceGetUUID(handle))
@@ -133,6 +149,7 @@ class NvmlBackend:
                 lost.append(LostHandle(index=index, code=int(error.value)))
                 continue
             gpus.append(self._gpu(index, gpu, handle))
+        self._notes.turn_to(HOST)
         return ProbeReading(
             outcome=ProbeOutcome.OK, gpus=tuple(gpus), lost=tuple(lost), counted=counted, driver=self._driver
         )

@@ -1,30 +1,26 @@
 """The GPU probe: asks a child process and never waits for a driver longer than the deadline.
 
-A missed deadline is a reading, returned before anything is done about the child. This module decides
-when a child is given up and when a new one is tried; it judges no reading.
+A missed deadline is a reading. This module decides when a child is given up and when a new one is tried;
+it judges no reading. A single GPU that hangs is left out of the next child's cycle.
 """
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
+from gpuherd.names import GpuUuid
 from gpuherd.shell.clock import Clock
-from gpuherd_agent.readings import ProbeOutcome, ProbeReading
-from gpuherd_agent.sensors.backend import reference
+from gpuherd_agent.readings import NvmlCode, ProbeOutcome, ProbeProcess, ProbeReading
+from gpuherd_agent.sensors.backend import Ask, reference
 from gpuherd_agent.sensors.child import ChildGone, ProbeChild, command
+from gpuherd_agent.sensors.children import Children
+from gpuherd_agent.sensors.isolation import Isolation
 from gpuherd_agent.sensors.probe_settings import ProbeSettings
-
-MAX_STUCK: Final = 3
-"""No new child is started beside this many that cannot be ended: each holds memory and driver state."""
-
-TERM_GRACE_S: Final = 2.0
-"""A child that outlives SIGTERM by this long counts as stuck."""
+from gpuherd_agent.sensors.trial import Trial
 
 
 class GpuProbe:
-    """Implements ProbeDoor over one child at a time."""
+    """Implements ProbeDoor over one child of all GPUs, and one more for a GPU that is tried again."""
 
     def __init__(
         self,
@@ -33,18 +29,28 @@ class GpuProbe:
         *,
         environ: Mapping[str, str] = os.environ,
         argv: Sequence[str] | None = None,
+        left: Sequence[ProbeProcess] = (),
     ) -> None:
-        """``environ`` is the child's: LD_LIBRARY_PATH selects the library; raises BackendUnknown."""
+        """``environ`` is the child's: LD_LIBRARY_PATH selects the library; raises BackendUnknown.
+
+        ``left`` are the processes that an earlier run of the agent had.
+        """
         self._settings = settings
         self._clock = clock
-        self._environ = environ
-        self._argv = tuple(argv) if argv is not None else command(reference(settings.backend))
+        argv = argv if argv is not None else command(reference(settings.backend))
+        self._children = Children(argv, environ, clock, left)
+        self._isolation = Isolation(pause_s=settings.backoff_s, pause_max_s=settings.backoff_max_s)
+        self._names: dict[int, GpuUuid] = {}
+        self._trial = Trial(
+            settings, clock, children=self._children, isolation=self._isolation, names=self._names
+        )
+        for process in self._children.alive():
+            self._isolation.inherits(process, clock.now())
         self._child: ProbeChild | None = None
-        self._started_at = 0.0
         self._token = 0
-        self._leaving: list[tuple[ProbeChild, float]] = []
         self._failure: ProbeReading | None = None
         self._failures = 0
+        self._missed = 0
         self._retry_at = float("-inf")
 
     async def read(self) -> ProbeReading:
@@ -54,18 +60,23 @@ class GpuProbe:
         """
         began = self._clock.now()
         reading = await self._read()
+        took_s = self._clock.now() - began
+        await self._trial.step()
+        for process in self._children.stuck(self._settings.deadline_s):
+            if process.index is not None:
+                self._isolation.sits_on(process.index)
         return replace(
-            reading, duration_s=self._clock.now() - began, stuck_children=self._stuck(self._clock.now())
+            reading,
+            duration_s=took_s,
+            stuck_children=len(self._children.stuck()),
+            hung=self._isolation.hung,
+            children=self._children.alive(),
         )
 
     async def close(self) -> None:
         """Tell every child to end and give them a moment; none is waited for or killed."""
-        if self._child is not None:
-            self._dismiss(self._child)
-        for _ in range(50):
-            if not self._stuck(float("inf")):
-                return
-            await asyncio.sleep(0.01)
+        self._child = None
+        await self._children.close()
 
     @property
     def child_pid(self) -> int | None:
@@ -75,13 +86,14 @@ class GpuProbe:
     async def _read(self) -> ProbeReading:
         now = self._clock.now()
         if self._child is None:
-            if self._failure is not None and (now < self._retry_at or self._stuck(now) >= MAX_STUCK):
+            if self._failure is not None and (now < self._retry_at or not self._children.has_room):
                 return replace(self._failure, is_repeat=True)
+            if not self._children.has_room:  # at the agent's start, beside those of its last run
+                return self._failed(ProbeReading(outcome=ProbeOutcome.DEADLINE, missed=self._miss()))
             try:
-                self._child = await ProbeChild.start(self._argv, self._environ)
+                self._child = await self._children.start()
             except ChildGone:
                 return self._failed(ProbeReading(outcome=ProbeOutcome.CHILD_DIED))
-            self._started_at = now
             self._token += 1
             return await self._ask(self._child, send=True)
         if self._child.has_answered:
@@ -93,46 +105,57 @@ class GpuProbe:
         is_fresh = not child.has_answered
         try:
             if send:
-                child.ask(self._token)
-            reading = await child.answer(self._token, within_s=self._patience_s(is_fresh=is_fresh))
+                child.ask(Ask(token=self._token, skip=self._isolation.skip))
+            reading = await child.answer(self._token, within_s=self._patience_s(child))
         except TimeoutError:
-            if is_fresh and self._clock.now() - self._started_at < self._settings.start_deadline_s:
+            if is_fresh and self._may_still_start(child):
                 if self._failure is None:
                     return ProbeReading(outcome=ProbeOutcome.STARTING)
                 return replace(self._failure, is_repeat=True)
-            missed = self._failure.missed if self._failure is not None else 0
-            return self._failed(ProbeReading(outcome=ProbeOutcome.DEADLINE, missed=missed + 1))
+            return self._hung(child)
         except ChildGone:
             return self._failed(ProbeReading(outcome=ProbeOutcome.CHILD_DIED), at_once=not is_fresh)
         if reading.outcome is not ProbeOutcome.OK:
-            return self._failed(reading)
-        self._failure, self._failures = None, 0
+            # A driver that was loaded anew below a child that worked: a fresh one works again.
+            return self._failed(reading, at_once=not is_fresh and reading.code == NvmlCode.UNINITIALIZED)
+        self._failure, self._failures, self._missed = None, 0, 0
+        self._isolation.answers(reading.counted)
+        self._names.update({gpu.index: gpu.gpu for gpu in reading.gpus})
         return reading
 
-    def _patience_s(self, *, is_fresh: bool) -> float:
-        if not is_fresh:
+    def _patience_s(self, child: ProbeChild) -> float:
+        if child.has_answered:
             return self._settings.deadline_s
-        left_s = self._started_at + self._settings.start_deadline_s - self._clock.now()
+        left_s = child.started_at + self._settings.start_deadline_s - self._clock.now()
         return min(self._settings.deadline_s, max(0.0, left_s))
+
+    def _may_still_start(self, child: ProbeChild) -> bool:
+        now = self._clock.now()
+        is_over = now - child.started_at >= self._settings.start_deadline_s
+        return not (is_over or child.look().is_hung(now, self._settings))
+
+    def _hung(self, child: ProbeChild) -> ProbeReading:
+        """Give the child up; a single GPU that is to blame is left out by the next one, at once."""
+        now, place = self._clock.now(), child.look()
+        is_of_gpu = place.blames_gpu(now, self._settings.deadline_s)
+        if is_of_gpu and self._isolation.hangs(place, self._names.get(place.index), now):
+            reading = ProbeReading(outcome=ProbeOutcome.DEADLINE, call=place.call)
+            return self._failed(reading, at_once=True)
+        return self._failed(ProbeReading(outcome=ProbeOutcome.DEADLINE, missed=self._miss(), call=place.call))
+
+    def _miss(self) -> int:
+        self._missed += 1
+        return self._missed
 
     def _failed(self, reading: ProbeReading, *, at_once: bool = False) -> ProbeReading:
         """Give the child up. One that died after it had worked is replaced without a pause, once."""
         if self._child is not None:
-            self._dismiss(self._child)
+            self._children.dismiss(self._child, self._names)
+            self._child = None
         pause_s = self._settings.backoff_s * 2.0**self._failures
-        if at_once and self._failures == 0:
+        if at_once and self._failures <= len(self._isolation.skip):
             pause_s = 0.0
         self._failures = min(self._failures + 1, 30)
         self._retry_at = self._clock.now() + min(pause_s, self._settings.backoff_max_s)
         self._failure = reading
         return reading
-
-    def _dismiss(self, child: ProbeChild) -> None:
-        child.dismiss()
-        self._leaving.append((child, self._clock.now()))
-        self._child = None
-
-    def _stuck(self, now: float) -> int:
-        """Return how many dismissed children should be gone by now and are not."""
-        self._leaving = [(child, since) for child, since in self._leaving if not child.has_ended()]
-        return sum(now - since >= TERM_GRACE_S for _, since in self._leaving)

@@ -14,33 +14,36 @@ from typing import BinaryIO, Final
 import msgspec
 
 from gpuherd_agent.readings import ProbeOutcome, ProbeReading
-from gpuherd_agent.sensors.backend import Answer, Backend, BackendFailed
+from gpuherd_agent.sensors.backend import Answer, Ask, Backend, BackendFailed
+from gpuherd_agent.sensors.progress import Progress
 
 _PR_SET_PDEATHSIG: Final = 1
 """Source: prctl(2), linux/prctl.h."""
 
 
 def main() -> None:
-    """Serve the backend named ``module:attribute`` by the first argument."""
+    """Serve the backend named ``module:attribute``; the second argument is the descriptor of its place."""
     _die_with_parent()
-    serve(_make(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)
+    serve(_make(sys.argv[1]), Progress(int(sys.argv[2])), sys.stdin.buffer, sys.stdout.buffer)
 
 
-def serve(backend: Backend, requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer each token until the requests end or the backend fails for good.
+def serve(backend: Backend, progress: Progress, requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer each request until they end or the backend fails for good.
 
     The library is opened at the first request and not before, so that a hang in it has a deadline.
     """
     is_open = False
     for line in iter(requests.readline, b""):
+        ask = msgspec.json.decode(line, type=Ask)
         try:
             if not is_open:
-                backend.open()
+                backend.open(progress, ask)
                 is_open = True
-            reading = backend.read()
+            reading = backend.read(ask)
         except BackendFailed as failed:
             reading = ProbeReading(outcome=ProbeOutcome.NO_DRIVER, code=failed.code)
-        answers.write(msgspec.json.encode(Answer(int(line), reading)) + b"\n")
+        progress.enter("")
+        answers.write(msgspec.json.encode(Answer(ask.token, reading)) + b"\n")
         answers.flush()
         if reading.outcome is not ProbeOutcome.OK:
             return

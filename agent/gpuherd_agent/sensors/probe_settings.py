@@ -23,8 +23,16 @@ class ProbeSettings:
     Without persistence mode the driver wakes each GPU first, which takes seconds apiece.
     """
 
+    wake_deadline_s: float = 10.0
+    """How long the driver may take, at the start of a child, to wake one GPU before that one counts as hung.
+
+    A GPU without persistence mode takes seconds. Lower takes a slow start for a hang; higher leaves the
+    others unread for longer when a second GPU hangs too.
+    """
+
     backoff_s: float = 5.0
-    """Pause before a new child after a failure; doubled after each further one."""
+    """Pause before a new child after a failure, and before a GPU that hung is tried again; doubled after each
+    further one."""
 
     backoff_max_s: float = 300.0
     """Longest pause. Higher leaves a mended driver unseen for longer."""

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from tests.kit.readings import GIB, cycle, gpu, look, uuid
 
-from gpuherd_agent.readings import HostReading, ProbeOutcome, ProbeReading, SlowLooks, Snapshot, Trend
+from gpuherd_agent.readings import (
+    HostReading,
+    HungGpu,
+    ProbeOutcome,
+    ProbeReading,
+    SlowLooks,
+    Snapshot,
+    Trend,
+)
 from gpuherd_agent.rules.catalog import RULES
 from gpuherd_agent.rules.rule import Rule
 from gpuherd_agent.surroundings import PortReading, PortsReading, PortWatch
@@ -57,6 +65,11 @@ def hung(missed: float) -> Snapshot:
     return look(probe, declared=1)
 
 
+def one_hung(missed: float) -> Snapshot:
+    aside = HungGpu(index=1, gpu=uuid(1), call="nvmlDeviceGetUUID", missed=int(missed))
+    return look(replace(cycle(gpu()), hung=(aside,), counted=2))
+
+
 def host(**values: float) -> Snapshot:
     changed: dict[str, Any] = values
     return replace(look(cycle(gpu())), host=replace(HOST, **changed))
@@ -88,6 +101,7 @@ EDGES = (
         step=0.01,
     ),
     Edge(rule="driver_hung", limit="misses", of=hung, quiet=1, loud=2, step=1, is_worse=True),
+    Edge(rule="gpu_hung", limit="misses", of=one_hung, quiet=1, loud=2, step=1, is_worse=True),
     Edge(
         rule="driver_slow",
         limit="slow_ratio",

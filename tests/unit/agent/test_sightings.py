@@ -1,9 +1,12 @@
 """What earlier looks add to a new one."""
 
+from dataclasses import replace
+
+import pytest
 from tests.kit.readings import GIB, cycle, failed, gpu, look, uuid
 
 from gpuherd_agent.memory import Board
-from gpuherd_agent.readings import ProbeOutcome, ProbeReading, Snapshot
+from gpuherd_agent.readings import HungGpu, ProbeOutcome, ProbeReading, Snapshot
 from gpuherd_agent.sightings import Sightings, boards
 
 
@@ -20,6 +23,23 @@ def test_a_gpu_that_vanished_stays_known_in_the_order_of_its_first_look() -> Non
     snapshot = after(cycle(gpu(1), gpu(0)), cycle(gpu(0)), failed(ProbeOutcome.DEADLINE))
     assert snapshot.known == (uuid(1), uuid(0))
     assert snapshot.at == 2.0
+
+
+def test_a_gpu_that_hangs_nameless_gets_the_one_name_that_is_left() -> None:
+    hung = replace(cycle(gpu(0), counted=2), hung=(HungGpu(index=1),))
+    assert [h.gpu for h in after(cycle(gpu(0), gpu(1)), hung).probe.hung] == [uuid(1)]
+
+
+@pytest.mark.parametrize(
+    "hung",
+    [
+        pytest.param((HungGpu(index=1), HungGpu(index=2)), id="two hang and one is missing"),
+        pytest.param((HungGpu(index=1, gpu=uuid(1)),), id="it has a name"),
+    ],
+)
+def test_a_hang_gets_no_name_where_it_could_be_another(hung: tuple[HungGpu, ...]) -> None:
+    probe = replace(cycle(gpu(0), counted=3), hung=hung)
+    assert after(cycle(gpu(0), gpu(1)), probe).probe.hung == hung
 
 
 def test_a_look_that_read_nothing_keeps_every_baseline() -> None:

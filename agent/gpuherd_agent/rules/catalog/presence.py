@@ -24,6 +24,15 @@ RULES: Final[tuple[Rule, ...]] = (
         source="NVIDIA open-gpu-kernel-modules #1333: every NVML call in state D",
     ),
     Rule(
+        name=driver.GPU_HUNG,
+        covers=("D7",),
+        limits=driver.Limits(),
+        judge=driver.judge_hung_gpu,
+        enforce=True,
+        runbook="gpu_hung.md",
+        source="go-nvml #152, NVSentinel #1576: a call of one board hangs and blinds the monitor",
+    ),
+    Rule(
         name=driver.MISSING,
         scope=Scope.NODE,
         covers=("D9",),
