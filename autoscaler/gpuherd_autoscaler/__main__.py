@@ -29,6 +29,7 @@ def main() -> None:
     try:
         settings = load(ScalerSettings, wanted.config)
         if wanted.check:
+            _check(settings)
             print(f"{wanted.config}: ok")
             return
         logs.configure(level=settings.log_level)
@@ -37,6 +38,20 @@ def main() -> None:
         for key, why in sorted(error.problems.items()):
             print(f"gpuherd-autoscaler: {key}: {why}", file=sys.stderr)
         sys.exit(EX_CONFIG)
+
+
+def _check(settings: ScalerSettings) -> None:
+    """Judge what only the installed entry points know, and print the next openings of each window."""
+    from gpuherd.shell.clock import SystemClock  # noqa: PLC0415
+    from gpuherd_autoscaler.triggers.kinds import make  # noqa: PLC0415
+    from gpuherd_autoscaler.windows import openings  # noqa: PLC0415
+
+    for i, trigger in enumerate(settings.trigger):
+        make(trigger.kind, f"trigger[{i}].kind")
+    for window in settings.window:
+        print(f"window {window.name}, {window.zone}:")
+        for opening in openings(window, SystemClock().wall()):
+            print(f"  {opening.start:%a %Y-%m-%d %H:%M %Z}  to  {opening.end:%a %Y-%m-%d %H:%M %Z}")
 
 
 def _run(settings: ScalerSettings) -> int:

@@ -3,15 +3,16 @@
 It asks and explains; whether its plan is carried out is not its business, and neither is who leads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gpuherd.names import NodeName
 from gpuherd_autoscaler import clocks, guards, standing
-from gpuherd_autoscaler.demand import Demand, read
+from gpuherd_autoscaler.asks import ask_of
+from gpuherd_autoscaler.demand import Demand, read, words
 from gpuherd_autoscaler.fleet import Fleet
 from gpuherd_autoscaler.growth import Growth, grow, replacements
 from gpuherd_autoscaler.memory import Memory
-from gpuherd_autoscaler.plan import Plan, PoolFigures
+from gpuherd_autoscaler.plan import Plan, PoolFigures, Refusal
 from gpuherd_autoscaler.pools import Limits, Pool
 from gpuherd_autoscaler.shrink import Shrinking, shrink
 from gpuherd_autoscaler.snapshot import Snapshot
@@ -40,10 +41,19 @@ def decide(snapshot: Snapshot, memory: Memory, limits: Limits, now: float) -> tu
         limits=limits,
         now=now,
         frozen=guards.forbids(moved, limits, now),
+        asks=ask_of(limits.triggers, snapshot.triggers),
+        open_windows=frozenset(snapshot.open_windows.value or ()),
     )
-    demand = read(moved, sight, limits.pools)
+    demand = read(moved, sight, limits.pools, waits=_waits(snapshot, limits))
     growth = grow(fleet, demand)
     return _plan(fleet, demand, growth, shrink(fleet, demand, growth)), moved
+
+
+def _waits(snapshot: Snapshot, limits: Limits) -> str:
+    """Return the resource whose requests wait for their window now, or an empty string."""
+    wanted = limits.deferrable
+    is_shut = bool(wanted.window) and wanted.window not in (snapshot.open_windows.value or ())
+    return wanted.resource if is_shut else ""
 
 
 def _plan(fleet: Fleet, demand: Demand, growth: Growth, shrinking: Shrinking) -> Plan:
@@ -54,13 +64,21 @@ def _plan(fleet: Fleet, demand: Demand, growth: Growth, shrinking: Shrinking) ->
         reasons=dict(sorted(acted.items())),
         kept=_kept(fleet, acted, shrinking.stay),
         replace=replacements(fleet, growth.serve),
-        refusals=(*growth.refusals, *shrinking.refusals),
+        refusals=(*_deferred(fleet, demand), *growth.refusals, *shrinking.refusals),
         demand=demand.told,
         demand_known=fleet.sight is not None,
         infeasible=demand.infeasible,
         frozen=fleet.frozen,
         pools=tuple(_figures(fleet, pool, growth, shrinking) for pool in fleet.pools.values()),
     )
+
+
+def _deferred(fleet: Fleet, demand: Demand) -> Iterator[Refusal]:
+    count = sum(shape.count for shape in demand.deferred)
+    if count:
+        window = fleet.limits.deferrable.window
+        text = f"{words(demand.deferred)} can wait, and its window {window} is not open"
+        yield Refusal(rule="deferrable", figure=float(count), text=text)
 
 
 def _kept(fleet: Fleet, acted: Mapping[NodeName, str], stay: Mapping[NodeName, str]) -> dict[NodeName, str]:

@@ -21,6 +21,8 @@ class Demand:
     """Pending placement groups that some pool could take, bundle by bundle. They count at once."""
     requested: tuple[Shape, ...] = ()
     """What the cluster shall have room for, busy or not (``request_resources()``)."""
+    deferred: tuple[Shape, ...] = ()
+    """Requests that can wait for a window that is not open; they are in none of the others."""
     told: tuple[Shape, ...] = ()
     """All that is pending, as the head told."""
 
@@ -30,17 +32,21 @@ class Demand:
         return merged((*self.pending, *(shape for gang in self.gangs for shape in gang.shapes)))
 
 
-def read(memory: Memory, sight: ClusterSight | None, pools: Sequence[Pool]) -> Demand:
+def read(memory: Memory, sight: ClusterSight | None, pools: Sequence[Pool], *, waits: str = "") -> Demand:
     """Return the demand after the newest poll; none when the head tells nothing of the present.
+
+    Requests that name the resource ``waits`` are set aside; empty = none are.
 
     A request counts as lasting when the poll before knew it too: tasks that just start are told as
     pending and as running for a moment (ray#36926).
     """
     if sight is None or memory.last_poll is None:
         return Demand()
-    single = tuple(Shape(resources=key, count=count) for key, count in memory.last_poll.counts)
+    every = tuple(Shape(resources=key, count=count) for key, count in memory.last_poll.counts)
+    single = tuple(shape for shape in every if not _names(shape, waits))
+    gangs = tuple(gang for gang in sight.gangs if not any(_names(shape, waits) for shape in gang.shapes))
     ganged = tuple(shape for gang in sight.gangs for shape in gang.shapes)
-    parts = tuple(shape for gang in sight.gangs for shape in units(gang))
+    parts = tuple(shape for gang in gangs for shape in units(gang))
     infeasible = tuple(
         s for s in merged((*single, *parts, *sight.requested)) if not _is_feasible(s, sight, pools)
     )
@@ -56,10 +62,15 @@ def read(memory: Memory, sight: ClusterSight | None, pools: Sequence[Pool]) -> D
         pending=pending,
         lasting=lasting,
         infeasible=infeasible,
-        gangs=tuple(g for g in sight.gangs if not any(s.resources in impossible for s in units(g))),
+        gangs=tuple(g for g in gangs if not any(s.resources in impossible for s in units(g))),
         requested=tuple(s for s in sight.requested if s.resources not in impossible),
-        told=merged((*single, *ganged)),
+        deferred=merged(shape for shape in (*every, *ganged) if _names(shape, waits)),
+        told=merged((*every, *ganged)),
     )
+
+
+def _names(shape: Shape, resource: str) -> bool:
+    return bool(resource) and any(name == resource for name, _ in shape.resources)
 
 
 def _is_feasible(shape: Shape, sight: ClusterSight, pools: Sequence[Pool]) -> bool:

@@ -1,7 +1,7 @@
 """The fleet as Prometheus text. Pure: a scrape reads what the last decision left."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuherd import exposition
 from gpuherd.exposition import Sample, known
@@ -10,7 +10,7 @@ from gpuherd.phases import Lifecycle
 from gpuherd.rest import Fleet
 from gpuherd_autoscaler.ledger import Mode
 from gpuherd_autoscaler.metrics_catalog import METRICS
-from gpuherd_autoscaler.snapshot import GossipSight
+from gpuherd_autoscaler.snapshot import GossipSight, Sourced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,7 @@ class ScalerFacts:
     orders: int
     refusals: Mapping[str, int]
     dropped: Mapping[str, int]
+    triggers: Mapping[str, Sourced[int]] = field(default_factory=dict)
     gossip: GossipSight | None = None
     """None = the autoscaler does not hear it now."""
 
@@ -53,6 +54,9 @@ def samples(facts: ScalerFacts) -> Iterator[Sample]:
     yield Sample("gpuherd_scaler_gpus_serving", fleet.gpus_serving)
     yield Sample("gpuherd_scaler_pending_requests", sum(shape.count for shape in fleet.demand))
     yield from known("gpuherd_scaler_decision_seconds", facts.decision_s)
+    for name, reading in sorted(facts.triggers.items()):
+        yield from known("gpuherd_scaler_trigger_nodes", reading.value, (name,))
+        yield Sample("gpuherd_scaler_trigger_up", reading.fresh is not None, (name,))
     if facts.gossip is not None:
         words = list(facts.gossip.verdicts.values())
         for verdict in Verdict:

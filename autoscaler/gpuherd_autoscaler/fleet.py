@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from gpuherd.health import Severity
 from gpuherd.names import NodeName, PoolName
 from gpuherd.ray import ClusterSight, RayNode, RayStatus
+from gpuherd_autoscaler.asks import NOTHING, Ask
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.packing import Bin
 from gpuherd_autoscaler.pools import Limits, Pool
@@ -27,6 +28,9 @@ class Fleet:
     limits: Limits
     now: float
     frozen: str
+    asks: Mapping[PoolName, Ask] = field(default_factory=dict)
+    """What triggers ask of each pool."""
+    open_windows: frozenset[str] = frozenset()
     by_pool: Mapping[PoolName, Sequence[Member]] = field(init=False)
     bounded: Mapping[PoolName, int] = field(init=False)
     """Nodes of each pool that count toward its max."""
@@ -50,6 +54,18 @@ class Fleet:
     def room(self, pool: Pool) -> int:
         """Return how many more nodes of the pool may be asked to serve."""
         return max(0, pool.ceiling - self.bounded.get(pool.name, 0))
+
+    def ask(self, pool: Pool) -> Ask:
+        """Return what triggers ask of the pool."""
+        return self.asks.get(pool.name, NOTHING)
+
+    def spares(self, pool: Pool) -> int:
+        """Return how many warm spares the pool keeps now."""
+        return pool.spares(self.open_windows)
+
+    def floor(self, pool: Pool) -> int:
+        """Return below how many serving nodes the pool is not shrunk."""
+        return max(pool.floor, min(self.ask(pool).nodes, pool.ceiling))
 
     def idle_s(self, name: NodeName) -> float | None:
         """Return for how long the node was idle at every sample, None = it is not idle now."""

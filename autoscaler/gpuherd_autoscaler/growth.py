@@ -74,6 +74,7 @@ def grow(fleet: Fleet, demand: Demand) -> Growth:
     _take_back_busy(chosen)
     for pool in fleet.pools.values():
         _for_minimum(chosen, pool)
+        _for_triggers(chosen, pool)
         if not fleet.frozen:
             _for_spares(chosen, pool, packing)
     return Growth(
@@ -195,16 +196,26 @@ def _for_minimum(chosen: _Chosen, pool: Pool) -> None:
         chosen.take(pool, pool.floor - have, f"pool {pool.name} has a min of {pool.floor}", rule="min")
 
 
+def _for_triggers(chosen: _Chosen, pool: Pool) -> None:
+    """Fill up to what a trigger asks for; a lost node counts while frozen, as for ``min``."""
+    ask = chosen.fleet.ask(pool)
+    counted = COUNTED | {Standing.SILENT} if chosen.fleet.frozen else COUNTED
+    have = sum(m.standing in counted for m in chosen.fleet.of(pool)) + chosen.count(pool)
+    if have < ask.nodes:
+        chosen.take(pool, ask.nodes - have, ask.why, rule="trigger")
+
+
 def _for_spares(chosen: _Chosen, pool: Pool, packing: Packing) -> None:
-    if pool.warm_spares == 0:
+    wanted = chosen.fleet.spares(pool)
+    if wanted == 0:
         return
     spare = sum(is_spare(chosen.fleet, m, packing.placed) for m in chosen.fleet.of(pool))
     spare += sum(
         m.node.name in chosen.serve and m.node.name not in packing.placed for m in chosen.fleet.of(pool)
     )
-    if spare < pool.warm_spares:
-        why = f"pool {pool.name} keeps {pool.warm_spares} warm spares"
-        chosen.take(pool, pool.warm_spares - spare, why, rule="warm spares")
+    if spare < wanted:
+        why = f"pool {pool.name} keeps {wanted} warm spares"
+        chosen.take(pool, wanted - spare, why, rule="warm spares")
 
 
 def is_spare(fleet: Fleet, member: Member, used: Mapping[str, object] | frozenset[str]) -> bool:

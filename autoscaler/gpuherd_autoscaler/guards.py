@@ -12,7 +12,7 @@ from gpuherd.names import NodeName
 from gpuherd.phases import Lifecycle
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.pools import Limits
-from gpuherd_autoscaler.snapshot import NodeView, Snapshot
+from gpuherd_autoscaler.snapshot import Freshness, NodeView, Snapshot
 from gpuherd_autoscaler.standing import CONFINING, COUNTED, Member, on_way_out
 
 SIGHT_RATIO: Final = 0.5
@@ -63,6 +63,8 @@ def _grounds(
     snapshot: Snapshot, expected: Sequence[NodeView], turned: Mapping[NodeName, float], limits: Limits
 ) -> str:
     if snapshot.cluster.fresh is None:
+        if snapshot.cluster.freshness is Freshness.SUSPECT:
+            return f"Ray's head is not believed: {snapshot.cluster.error}"
         return "Ray's head tells nothing of the present"
     seen = sum(1 for n in expected if n.age_s is not None and n.age_s <= limits.state_fresh_s)
     if len(expected) >= SMALLEST_WITH_SIGHT and seen <= SIGHT_RATIO * len(expected):

@@ -14,7 +14,7 @@ from gpuherd.names import NodeName
 from gpuherd.ray import RayNode, Shape
 from gpuherd.shell import logs
 from gpuherd.wire.documents import State
-from gpuherd_autoscaler import acts
+from gpuherd_autoscaler import acts, trust
 from gpuherd_autoscaler.acts import TermNeed
 from gpuherd_autoscaler.book import Book
 from gpuherd_autoscaler.chronicle import Chronicle
@@ -101,6 +101,10 @@ class Loop:
         self._limits = limits
         self._pace = pace or Pace()
         self._read_gossip: Callable[[float], Sourced[GossipSight]] = lambda _: Sourced(error="gossip is off")
+        self._read_triggers: Callable[[float], Mapping[str, Sourced[int]]] = lambda _: {}
+        self._look_at_windows: Callable[[], Sourced[tuple[str, ...]]] = lambda: Sourced(
+            error="there are none"
+        )
         self._record: Callable[[Inputs, Plan], None] | None = None
         self._chronicle: Chronicle | None = None
         self._clock = book.clock
@@ -117,6 +121,15 @@ class Loop:
     def hear_by(self, read_gossip: Callable[[float], Sourced[GossipSight]]) -> None:
         """Put what the gossip says at each turn into the snapshot."""
         self._read_gossip = read_gossip
+
+    def ask_by(
+        self,
+        read_triggers: Callable[[float], Mapping[str, Sourced[int]]],
+        look_at_windows: Callable[[], Sourced[tuple[str, ...]]],
+    ) -> None:
+        """Put what triggers ask for, and which windows are open, into the snapshot."""
+        self._read_triggers = read_triggers
+        self._look_at_windows = look_at_windows
 
     def record_to(self, record: Callable[[Inputs, Plan], None]) -> None:
         """Hand every decision over, with all that it depended on."""
@@ -174,7 +187,13 @@ class Loop:
         now = self._clock.now()
         orders = {name: order.serve for name, order in self._book.ledger.orders.items()}
         snapshot = self._book.inventory.snapshot(cluster=sight, limits=self._limits, orders=orders, now=now)
-        snapshot = replace(snapshot, gossip=self._read_gossip(now))
+        snapshot = replace(
+            snapshot,
+            cluster=trust.of_cluster(snapshot.cluster, snapshot.nodes, self._limits.state_fresh_s),
+            gossip=self._read_gossip(now),
+            triggers=self._read_triggers(now),
+            open_windows=self._look_at_windows(),
+        )
         before = self._memory
         plan, self._memory = decide(snapshot, before, self._limits, now)
         took_s = self._clock.now() - now

@@ -19,6 +19,8 @@ METRICS: Final = (
     gauge("scaler_gpus_serving", "Healthy GPUs of nodes that serve."),
     gauge("scaler_pending_requests", "Requests that wait in Ray, all shapes together."),
     gauge("scaler_decision_seconds", "How long the last decision took to make."),
+    gauge("scaler_trigger_nodes", "Nodes that a trigger asks for, or asked for by its last word.", "trigger"),
+    gauge("scaler_trigger_up", "1 while a trigger tells of the present; 0 = it is missing.", "trigger"),
     gauge("scaler_gossip_members", "Expected members by what the nodes make of each other.", "verdict"),
     gauge("scaler_gossip_expected", "E as the autoscaler's own gossip knows it."),
     gauge("scaler_gossip_sight", "Expected members that the autoscaler's own gossip reaches."),

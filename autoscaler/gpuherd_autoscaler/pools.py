@@ -4,11 +4,12 @@ Settings only (``[[pool]]``) and the limits that decisions take from them; nothi
 """
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuherd import slots
 from gpuherd.names import NameInvalid, NodeName, PoolName, expand_nodes, parse_name
+from gpuherd_autoscaler.asks import Terms
 
 _expanded = functools.lru_cache(maxsize=64)(expand_nodes)
 
@@ -51,6 +52,10 @@ class Pool:
     warm_spares: int = 0
     """Idle nodes kept beyond what demand needs, within ``max``. Each costs a node and saves a start."""
 
+    warm_spares_in: Mapping[str, int] = field(default_factory=dict)
+    """Warm spares while a ``[[window]]`` is open, by its name, such as ``{ day = 2 }``. Of several open
+    ones, and ``warm_spares``, the greatest counts."""
+
     leaving_max: int | None = None
     """Nodes that may be on their way out at once by our acts. Unset = the drain budget of the pool:
     10 % of its size, and never less than one. Higher shrinks faster and risks more at a time."""
@@ -69,6 +74,9 @@ class Pool:
         if size == 0:
             yield "nodes", "names no node"
         yield from self._bounds_problems(size)
+        yield from self._amount_problems()
+
+    def _amount_problems(self) -> Iterator[tuple[str, str]]:
         for key in ("gpus_per_node", "cpus_per_node", "idle_timeout_s", "cooldown_s", "warm_spares"):
             if (getattr(self, key) or 0) < 0:
                 yield key, "must not be negative"
@@ -77,6 +85,9 @@ class Pool:
                 yield f"resources.{resource}", "must not be negative"
             if resource in ("GPU", "CPU"):
                 yield f"resources.{resource}", f"is given by {resource.lower()}s_per_node"
+        for window, spares in sorted(self.warm_spares_in.items()):
+            if spares < 0:
+                yield f"warm_spares_in.{window}", "must not be negative"
         if self.leaving_max is not None and self.leaving_max < 1:
             yield "leaving_max", "must be at least 1, else no node could ever leave"
 
@@ -104,6 +115,10 @@ class Pool:
         """Return ``max``, or the number of listed nodes when it is unset."""
         return len(self.names) if self.max is None else self.max
 
+    def spares(self, open_windows: Collection[str]) -> int:
+        """Return how many warm spares the pool keeps while these windows are open."""
+        return max(self.warm_spares, *(n for w, n in self.warm_spares_in.items() if w in open_windows), 0)
+
     @property
     def leaving_budget(self) -> int:
         """Return how many nodes may be on their way out at once."""
@@ -111,10 +126,28 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deferrable:
+    """``[deferrable]``: work that can wait for a window, such as the night."""
+
+    window: str = ""
+    """Name of the ``[[window]]``. Empty = nothing waits."""
+    resource: str = "deferrable"
+    """Requests that name this resource count only while the window is open. Every node must offer it
+    (``[ray] resources``), or Ray will never place them."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield what makes these values unusable."""
+        if not self.resource or self.resource in ("CPU", "GPU", "memory", "object_store_memory"):
+            yield "resource", f"{self.resource!r} must be a custom resource"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What ``decide`` is bound by: the pools and the times after which data or waiting is over."""
 
     pools: tuple[Pool, ...]
+    triggers: tuple[Terms, ...] = ()
+    deferrable: Deferrable = Deferrable()
 
     state_fresh_s: float = 30.0
     """A state document older than this says nothing of the present. At least two publishing periods."""

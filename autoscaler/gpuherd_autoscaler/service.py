@@ -50,6 +50,8 @@ from gpuherd_autoscaler.settings import ScalerSettings
 from gpuherd_autoscaler.sources import Inbox, SightReader
 from gpuherd_autoscaler.sqlite_decisions import SqliteDecisions
 from gpuherd_autoscaler.sqlite_ledger import KEPT_EVENTS, SqliteLedger
+from gpuherd_autoscaler.triggers.watch import Watch
+from gpuherd_autoscaler.window_watch import WindowWatch
 
 _WATCHDOG_S: Final = 1.0
 _STALLED_S: Final = 30.0
@@ -90,6 +92,11 @@ async def _live(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDeci
     return 0
 
 
+def _bus(settings: ScalerSettings, clock: SystemClock) -> MqttBus:
+    client_id = f"scaler-{settings.cluster}-{secrets.token_hex(4)}"
+    return MqttBus(settings.broker, client_id=client_id, clock=clock, rng=random.Random())  # noqa: S311  spreads reconnects
+
+
 def _publisher(settings: ScalerSettings, bus: MqttBus, ledger: SqliteLedger) -> Publisher:
     leader = f"{socket.gethostname()}:{os.getpid()}"
     return Publisher(bus, ledger, settings.cluster, leader=leader, racks=racks_of(settings.rack))
@@ -99,12 +106,7 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDec
     clock = SystemClock()
     book = _book(settings, ledger, clock)
     herd, inventory = book.herd, book.inventory
-    bus = MqttBus(
-        settings.broker,
-        client_id=f"scaler-{settings.cluster}-{secrets.token_hex(4)}",
-        clock=clock,
-        rng=random.Random(),  # noqa: S311  spreads reconnects
-    )
+    bus = _bus(settings, clock)
     publisher = _publisher(settings, bus, ledger)
     async with Gcs(
         settings.head.addresses[0], token=settings.head.token, timeout_s=settings.head.deadline_s
@@ -137,6 +139,7 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDec
         metrics = _metrics(lambda: _facts(look(), loop, inbox))
         explanations = Explanations(book=book, loop=loop, chronicle=chronicle).routes()
         hearing = _hearing(settings, clock, herd, loop)
+        watch = _watch(settings, clock, loop)
         async with hearing, _listening(settings, api, metrics, explanations), asyncio.TaskGroup() as group:
             log.info(
                 "autoscaler.started", cluster=settings.cluster, mode=book.mode.value, nodes=len(herd.names)
@@ -144,7 +147,15 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDec
             group.create_task(_until_told())
             group.create_task(bus.run())
             group.create_task(loop.run())
+            group.create_task(watch.run())
             group.create_task(_notify(loop))
+
+
+def _watch(settings: ScalerSettings, clock: SystemClock, loop: Loop) -> Watch:
+    """Return what reads the triggers; raises ConfigInvalid for a kind that is none."""
+    watch = Watch(settings.trigger, settings.window, clock, on_news=loop.wake)
+    loop.ask_by(watch.readings, WindowWatch(settings.window, clock).look)
+    return watch
 
 
 def _hearing(
@@ -255,6 +266,7 @@ def _facts(look: Look, loop: Loop, inbox: Inbox) -> ScalerFacts:
         refusals=outcome.refusals,
         dropped=inbox.garbage,
         gossip=outcome.last.snapshot.gossip.fresh if outcome.last else None,
+        triggers=outcome.last.snapshot.triggers if outcome.last else {},
     )
 
 

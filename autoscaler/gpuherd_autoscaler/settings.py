@@ -11,8 +11,10 @@ from gpuherd.gossip_settings import GossipSettings, loopback_problems
 from gpuherd.names import ClusterName, NameInvalid, NodeName, parse_name
 from gpuherd.settings import Secret
 from gpuherd_autoscaler.ledger import Mode
-from gpuherd_autoscaler.pools import Limits, Pool, pool_problems
+from gpuherd_autoscaler.pools import Deferrable, Limits, Pool, pool_problems
 from gpuherd_autoscaler.racks import Rack, rack_problems
+from gpuherd_autoscaler.triggers.settings import Trigger, trigger_problems
+from gpuherd_autoscaler.windows import Window, window_problems
 
 _MAX_PORT: Final = 65_535
 
@@ -123,13 +125,21 @@ class ScalerSettings:
     gossip: GossipSettings = field(default_factory=GossipSettings)
     """As an observer without a voice: the autoscaler hears verdicts and makes none."""
     pool: tuple[Pool, ...] = ()
+    window: tuple[Window, ...] = ()
+    """Times of the day or week that triggers, ``[deferrable]`` and ``warm_spares_in`` name."""
+    trigger: tuple[Trigger, ...] = ()
+    deferrable: Deferrable = field(default_factory=Deferrable)
     rack: tuple[Rack, ...] = ()
     """Optional. A host that stands in none counts as a rack of its own."""
 
     @property
     def limits(self) -> Limits:
         """Return what decisions are bound by."""
-        return Limits(pools=self.pool)
+        return Limits(
+            pools=self.pool,
+            triggers=tuple(trigger.terms for trigger in self.trigger),
+            deferrable=self.deferrable,
+        )
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what spans sections: names, pools, and what ``insecure`` does not allow."""
@@ -138,6 +148,8 @@ class ScalerSettings:
         except NameInvalid as error:
             yield "cluster", str(error)
         yield from pool_problems(self.pool)
+        yield from trigger_problems(self.trigger, [pool.name for pool in self.pool])
+        yield from window_problems(self.window, tuple(_windows_used(self)))
         yield from rack_problems(self.rack, _listed(self.pool))
         if not self.insecure:
             yield "insecure", "must be true: certificates are not supported yet, so only loopback is"
@@ -146,6 +158,17 @@ class ScalerSettings:
             yield "broker.url", f"{self.broker.url[:80]!r} is not on loopback, which insecure = true demands"
         if not _is_loopback(self.metrics.host):
             yield "metrics.host", f"{self.metrics.host!r} is not on loopback, which insecure = true demands"
+
+
+def _windows_used(settings: ScalerSettings) -> Iterator[tuple[str, str]]:
+    for i, trigger in enumerate(settings.trigger):
+        if trigger.window:
+            yield f"trigger[{i}].window", trigger.window
+    for i, pool in enumerate(settings.pool):
+        for window in pool.warm_spares_in:
+            yield f"pool[{i}].warm_spares_in.{window}", window
+    if settings.deferrable.window:
+        yield "deferrable.window", settings.deferrable.window
 
 
 def _listed(pools: tuple[Pool, ...]) -> set[NodeName]:

@@ -59,8 +59,8 @@ def _shrink_pool(fleet: Fleet, pool: Pool, demand: Demand, growth: Growth) -> _P
     healthy = sum(m.standing is Standing.SERVING for m in members)
     choice = _Pool(
         pool=pool,
-        above_floor=healthy - pool.floor,
-        spares=sum(is_spare(fleet, m, growth.used) for m in members) - pool.warm_spares,
+        above_floor=healthy - fleet.floor(pool),
+        spares=sum(is_spare(fleet, m, growth.used) for m in members) - fleet.spares(pool),
         budget=pool.leaving_budget - sum(m.is_leaving for m in members),
         above_ceiling=sum(m.standing in BOUNDED for m in members) - pool.ceiling,
     )
@@ -104,6 +104,8 @@ def _unfit_victim(fleet: Fleet, member: Member, demand: Demand, growth: Growth, 
     idle_s = fleet.idle_s(node.name)
     if why_busy or idle_s is None:
         return f"{prefix}not idle: {why_busy}"
+    if blind := fleet.ask(pool).blind:
+        return f"{prefix}idle, and {blind}"
     if node.name in growth.reserved:
         return f"{prefix}idle, and request_resources() asks for its room"
     if node.name in growth.used:
@@ -129,15 +131,15 @@ def _choose(fleet: Fleet, member: Member, choice: _Pool) -> None:
     idle_s = fleet.idle_s(node.name) or 0.0
     if member.standing is Standing.BARRED:
         if choice.above_floor < 0:
-            choice.stay[node.name] = f"{member.why}; its pool is below its min of {pool.floor}"
+            choice.stay[node.name] = f"{member.why}; its pool is below {_floor_words(fleet, pool)}"
         else:
             choice.release[node.name] = f"{member.why}; not needed now, rests once it is well"
     elif idle_s < pool.idle_timeout_s and choice.above_ceiling <= 0:
         choice.stay[node.name] = f"idle for {idle_s:.0f} of {pool.idle_timeout_s:g} s"
     elif choice.above_floor <= 0:
-        choice.stay[node.name] = f"idle, and its pool would fall below its min of {pool.floor}"
+        choice.stay[node.name] = f"idle, and its pool would fall below {_floor_words(fleet, pool)}"
     elif choice.spares <= 0 and choice.above_ceiling <= 0:
-        choice.stay[node.name] = f"idle, kept as one of {pool.warm_spares} warm spares"
+        choice.stay[node.name] = f"idle, kept as one of {fleet.spares(pool)} warm spares"
     elif choice.budget <= 0:
         choice.held_back += 1
         choice.stay[node.name] = (
@@ -151,3 +153,8 @@ def _choose(fleet: Fleet, member: Member, choice: _Pool) -> None:
         choice.spares -= 1
         choice.budget -= 1
         choice.above_ceiling -= 1
+
+
+def _floor_words(fleet: Fleet, pool: Pool) -> str:
+    floor = fleet.floor(pool)
+    return f"its min of {floor}" if floor == pool.floor else f"{floor} nodes: {fleet.ask(pool).why}"

@@ -26,6 +26,8 @@ class Freshness(enum.StrEnum):
     FRESH = "fresh"
     STALE = "stale"
     """The last good value, too old to be the present."""
+    SUSPECT = "suspect"
+    """An answer in time that contradicts what else is known: see ``trust``."""
     FAILED = "failed"
     """The source does not answer; a value, if any, is the last good one."""
 
@@ -108,6 +110,10 @@ class Snapshot:
     cluster: Sourced[ClusterSight] = field(default_factory=Sourced)
     gossip: Sourced[GossipSight] = field(default_factory=Sourced)
     """FAILED without a value where the autoscaler takes no part, and in snapshots from before it did."""
+    triggers: Mapping[str, Sourced[int]] = field(default_factory=dict)
+    """How many nodes each trigger asks for, by its name."""
+    open_windows: Sourced[tuple[str, ...]] = field(default_factory=Sourced)
+    """Names of the windows that are open by the wall clock."""
     nodes: Mapping[NodeName, NodeView] = field(default_factory=dict)
     uninvited: tuple[NodeName, ...] = ()
     """Names that spoke and are in no pool: shown, never acted on."""

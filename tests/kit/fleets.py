@@ -1,6 +1,6 @@
 """Builders of fleets as the scaler sees them, and a model fleet that follows its plans."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuherd.health import Action, Severity
@@ -107,6 +107,8 @@ def picture(
     freshness: Freshness = Freshness.FRESH,
     gangs: Iterable[Gang] = (),
     requested: Iterable[Shape] = (),
+    triggers: Mapping[str, Sourced[int]] | None = None,
+    windows: Iterable[str] = (),
 ) -> Snapshot:
     listed = list(nodes)
     sight = ClusterSight(
@@ -119,6 +121,8 @@ def picture(
     return Snapshot(
         at=at,
         cluster=Sourced(value=sight, freshness=freshness, read_at=at),
+        triggers=triggers or {},
+        open_windows=Sourced(value=tuple(windows), freshness=Freshness.FRESH, read_at=at),
         nodes={n.name: n for n in listed},
     )
 

@@ -11,7 +11,7 @@ from tests.kit.rest_bodies import fleet
 from gpuherd.names import NodeName
 from gpuherd_autoscaler.exporter import ScalerFacts, render, samples
 from gpuherd_autoscaler.metrics_catalog import METRICS
-from gpuherd_autoscaler.snapshot import GossipSight
+from gpuherd_autoscaler.snapshot import Freshness, GossipSight, Sourced
 
 FACTS = ScalerFacts(
     fleet=fleet(version="0.1.0"),
@@ -21,6 +21,7 @@ FACTS = ScalerFacts(
     orders=3,
     refusals={"max": 4, "budget": 1},
     dropped={"syntax": 2},
+    triggers={"office": Sourced(value=4, freshness=Freshness.FRESH), "queue": Sourced(value=2)},
     gossip=GossipSight(
         expected=3, sight=2, verdicts={NodeName("gpu-1"): "alive", NodeName("gpu-2"): "failed"}
     ),
