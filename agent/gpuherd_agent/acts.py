@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuherd.names import PoolName, RayNodeId
 from gpuherd.preflight import Preflight
 from gpuherd.ray import DrainAnswer, RayNode
-from gpuherd_agent.doors import DrainOrder, JoinOrder, Raylet
+from gpuherd_agent.doors import DrainOrder, JoinOrder, Raylet, Worker
 from gpuherd_agent.refusals import JoinRefusal
 
 
@@ -83,10 +83,14 @@ class StartFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """Answer to Look; ``node`` None with ``reachable`` = the head does not list us."""
+    """Answer to Look; ``node`` None with ``reachable`` = the head does not list us.
+
+    ``work`` is what ran here at that instant, None = not known.
+    """
 
     reachable: bool
     node: RayNode | None = None
+    work: tuple[Worker, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,13 +28,22 @@ def blockers(node: RayNode | None, titles: Iterable[str]) -> tuple[str, ...]:
     return (*told[:MOST], f"and {rest} more") if rest > 0 else tuple(told)
 
 
+def groups(node: RayNode | None) -> tuple[str, ...]:
+    """Return the ids of the placement groups that have a bundle on the node."""
+    found = map(_GROUP.fullmatch, node.total) if node is not None else ()
+    return tuple(sorted({m[1] for m in found if m is not None}))
+
+
 def _work(titles: Iterable[str]) -> Iterator[str]:
-    for words, count in sorted(Counter(_named(title) for title in titles).items()):
+    for words, count in sorted(Counter(named(title) for title in titles).items()):
         yield f"{words} x{count}" if count > 1 else words
 
 
-def _named(title: str) -> str:
-    """Ray titles an actor by its class, also while it runs a method, and a task by its function."""
+def named(title: str) -> str:
+    """Return what a worker runs, by its title.
+
+    Ray titles an actor by its class, also while it runs a method, and a task by its function.
+    """
     name = title.removeprefix("ray::").split(" ")[0].removesuffix("()")
     method = _METHOD.match(title)
     if method is not None:
@@ -43,7 +52,7 @@ def _named(title: str) -> str:
 
 
 def _of_head(node: RayNode) -> Iterator[str]:
-    for group in sorted({m[1] for m in map(_GROUP.fullmatch, node.total) if m is not None}):
+    for group in groups(node):
         yield f"placement group {group[:12]}"
     used = node.total.get(_STORE, 0.0) - node.available.get(_STORE, 0.0)
     if used > 0:

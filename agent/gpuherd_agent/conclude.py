@@ -7,7 +7,7 @@ import msgspec
 
 from gpuherd.phases import Phase
 from gpuherd.ray import DrainAnswer, DrainOutcome, DrainReason
-from gpuherd_agent import strikes
+from gpuherd_agent import latecomers, strikes
 from gpuherd_agent.acts import Drained, Looked, Outcome, Released, Started, StartFailed, Stopped, Verified
 from gpuherd_agent.membership import Event
 from gpuherd_agent.memory import DrainRecord, NodeMemory
@@ -91,6 +91,8 @@ def _looked(outcome: Looked, station: Station, memory: NodeMemory, facts: Facts)
         return Step(station=station, memory=memory)
     if outcome.node is not None and outcome.node.is_alive:
         station = replace(station, suspicions=0)
+        if station.phase is Phase.DRAINING:
+            return _looked_draining(outcome, station, memory, facts)
         if station.phase is not Phase.JOINING:
             return Step(station=station, memory=memory)
         joined = replace(
@@ -111,6 +113,15 @@ def _looked(outcome: Looked, station: Station, memory: NodeMemory, facts: Facts)
     return Step(station=doubting, memory=memory)
 
 
+def _looked_draining(outcome: Looked, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+    """Tell what came to the node although Ray has taken its drain."""
+    if memory.drain is None or outcome.work is None:
+        return Step(station=station, memory=memory)
+    drain, late = latecomers.check(memory.drain, outcome.work, outcome.node, facts.boot_s)
+    news = (("drain.breached", f"came after Ray took the drain: {', '.join(late)}"),) if late else ()
+    return Step(station=station, memory=msgspec.structs.replace(memory, drain=drain), news=news)
+
+
 def _drained(outcome: Drained, station: Station, memory: NodeMemory, facts: Facts) -> Step:
     answer, drain = outcome.answer, memory.drain
     if drain is None:
@@ -126,7 +137,8 @@ def _drain_taken(
     station: Station, memory: NodeMemory, facts: Facts, drain: DrainRecord, answer: DrainAnswer
 ) -> Step:
     sure = answer.outcome is DrainOutcome.ACCEPTED
-    memory = msgspec.structs.replace(memory, drain=msgspec.structs.replace(drain, is_confirmed=sure))
+    known = latecomers.taken(drain, facts.boot_s) if sure else drain
+    memory = msgspec.structs.replace(memory, drain=msgspec.structs.replace(known, is_confirmed=sure))
     if station.phase is Phase.DRAINING:
         return Step(station=station, memory=memory)
     reason = drain.message if sure else f"{drain.message} (no answer in time; counts as accepted)"

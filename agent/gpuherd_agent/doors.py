@@ -47,6 +47,18 @@ class Raylet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """A process of a raylet that runs user code; pid and start together name it over pid reuse.
+
+    ``title`` is what Ray calls it: ``ray::`` with a function, a class, or a class and the method that runs.
+    """
+
+    pid: int
+    started_boot_s: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinOrder:
     """What to start: ``gpus`` are the UUIDs to offer, all others stay hidden from Ray."""
 
@@ -112,8 +124,8 @@ class RayletDoor(Protocol):
         """End it: TERM, up to ``grace_s`` while processes do exit, then KILL. False = some would not die."""
         ...
 
-    def work(self, raylet: Raylet) -> tuple[str, ...] | None:
-        """Return the titles of the processes of its tree that run user code, None = not known."""
+    def work(self, raylet: Raylet) -> tuple[Worker, ...] | None:
+        """Return the processes of its tree that run user code, None = not known."""
         ...
 
     def owns(self, raylet: Raylet, pid: int) -> bool:

@@ -23,7 +23,7 @@ from gpuherd.wire import topics
 from gpuherd.wire.codec import decode, encode
 from gpuherd.wire.documents import Event, Online, RefusedDesired, State, Witness
 from gpuherd_agent import namesake
-from gpuherd_agent.doors import Identity, JoinFailed, RayletDoor
+from gpuherd_agent.doors import Identity, JoinFailed, RayletDoor, Worker
 from gpuherd_agent.namesake import Namesake, Standing
 from gpuherd_agent.orders import receive_desired, receive_mode
 from gpuherd_agent.state_document import Told, compose
@@ -78,7 +78,7 @@ class Herald:
         self._told_key: object = None
         self._told_at = float("-inf")
         self._witness = Witness()
-        self._work: tuple[str, ...] | None = ()
+        self._work: tuple[Worker, ...] | None = ()
         self._witnessed_at = float("-inf")
         self._waiting_desired: deque[bytes] = deque(maxlen=_WAITING)
         self._versions: HeadVersions | None = None
@@ -257,7 +257,7 @@ class Herald:
             verdict=self._steward.verdict(),
             of_gpus=health.verdict,
             witness=self._witness,
-            work=self._work or (),
+            work=tuple(worker.title for worker in self._work or ()),
             ray_version=self._versions.ray if self._versions else "",
             python_version=self._versions.python if self._versions else "",
             refused=self.refused,
@@ -305,6 +305,7 @@ def _what_matters(state: State) -> object:
         state.gpus_counted,
         state.witness,
         state.blockers,
+        state.latecomers,
         state.obstacles,
         state.ray_node_id,
         state.head_reachable,

@@ -52,6 +52,13 @@ class DrainRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The hold that armed the deadline; when it is lifted its deadline goes with it."""
     ended_by: str = ""
     """The person who wants what still runs ended, so that the node rejoins at once."""
+    taken_boot_s: float | None = None
+    """When Ray said yes."""
+    there: tuple[str, ...] = ()
+    """What was there then, by process or placement group."""
+    there_known: bool = False
+    late: tuple[str, ...] = ()
+    """What came after, in words: Ray ought to send nothing to a node whose drain it has taken."""
     is_confirmed: bool = False
     """Ray said yes. Until then it may have been asked, and counts as accepted."""
 

@@ -114,6 +114,7 @@ def compose(told: Told, rules: Rules) -> State:
         blockers=tuple(b[:200] for b in blockers(station.sight, told.work))
         if station.phase is Phase.DRAINING
         else (),
+        latecomers=tuple(w[:200] for w in memory.drain.late) if memory.drain else (),
         obstacles=station.obstacles,
         ray_node_id=memory.raylet.node_id if memory.raylet else None,
         head_reachable=station.head_reachable,

@@ -245,10 +245,7 @@ class Steward:
                 except JoinFailed as error:
                     return StartFailed(code=error.code, detail=error.detail)
             case Look():
-                try:
-                    return Looked(reachable=True, node=await self._doors.heads.node(act.head, act.node_id))
-                except HeadUnreachable:
-                    return Looked(reachable=False)
+                return await self._look(act)
             case Drain():
                 await self._hook(PRE_DRAIN, act.order.message)
                 return Drained(answer=await self._doors.heads.drain(act.order))
@@ -259,6 +256,14 @@ class Steward:
                 return Stopped(clean=clean)
             case Release():
                 return Released(done=await self._doors.heads.release(act.head, act.pool))
+
+    async def _look(self, act: Look) -> Looked:
+        raylet = self.memory.raylet
+        work = None if raylet is None else self._doors.raylets.work(raylet)
+        try:
+            return Looked(reachable=True, node=await self._doors.heads.node(act.head, act.node_id), work=work)
+        except HeadUnreachable:
+            return Looked(reachable=False)
 
     async def _hook(self, name: str, reason: str) -> None:
         """Tell the site of a step; whatever its hook says, the step goes on."""

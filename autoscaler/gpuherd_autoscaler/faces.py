@@ -62,6 +62,7 @@ class Look:
             wants_drain=view.wants_drain,
             obstacles=state.obstacles if state else (),
             blockers=state.blockers if state else (),
+            latecomers=state.latecomers if state else (),
             state_age_s=view.age_s,
             agent_online=online.online if online else None,
             idle_s=view.ray.idle_s if view.ray and view.ray.status is RayStatus.IDLE else None,

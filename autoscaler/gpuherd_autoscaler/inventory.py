@@ -150,6 +150,7 @@ def _with_facts(bare: NodeView, state: State, age_s: float | None) -> NodeView:
         action=state.verdict.action,
         verdict=state.verdict.reason,
         wants_drain=state.wants_drain,
+        latecomers=state.latecomers,
         holds=state.holds,
         gpus_declared=state.gpus_declared,
         gpus_counted=state.gpus_counted,

@@ -8,7 +8,7 @@ from gpuherd_autoscaler.ledger import Note
 from gpuherd_autoscaler.plan import Plan
 from gpuherd_autoscaler.snapshot import NodeView, Snapshot
 
-Face = tuple[str, str, str]
+Face = tuple[str, str, str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -52,7 +52,11 @@ def _changes(before: dict[NodeName, Face], snapshot: Snapshot, wall: float) -> I
         if was[2] != now[2]:
             reason = "; ".join(f"{h.owner}: {h.reason}" for h in view.holds) or "no hold stands"
             yield Note(at=wall, kind="node.held" if view.holds else "node.free", reason=reason, node=name)
+        if was[3] != now[3] and view.latecomers:
+            reason = f"came after Ray took the drain: {', '.join(view.latecomers)}"
+            yield Note(at=wall, kind="drain.breached", reason=reason, node=name)
 
 
 def _face(view: NodeView) -> Face:
-    return view.lifecycle.value, view.severity.value, ",".join(sorted(h.id for h in view.holds))
+    held = ",".join(sorted(h.id for h in view.holds))
+    return view.lifecycle.value, view.severity.value, held, view.latecomers

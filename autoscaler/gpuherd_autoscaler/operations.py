@@ -120,6 +120,8 @@ def describe(operation: Operation, state: State | None, ray: RayNode | None) -> 
         parts.append(", ".join(ray.activity[:3]))
     elif state.phase is Phase.OUTSIDE and state.obstacles:
         parts.append(f"obstacles: {', '.join(state.obstacles)}")
+    if state.latecomers:
+        parts.append(f"CAME AFTER THE DRAIN: {', '.join(state.latecomers)}")
     return ": ".join(parts[:2]) + "".join(f"; {p}" for p in parts[2:])
 
 

@@ -69,6 +69,8 @@ class NodeView:
     verdict: str = ""
     """Reason of its worst finding."""
     wants_drain: str = ""
+    latecomers: tuple[str, ...] = ()
+    """Work that came to it although Ray had taken its drain."""
     holds: tuple[Hold, ...] = ()
     gpus_declared: int = 0
     gpus_counted: int | None = None

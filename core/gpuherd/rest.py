@@ -47,6 +47,8 @@ class Node(Body, frozen=True, kw_only=True):
     """Reason codes of what keeps the node out of Ray, or took it out; empty while nothing does."""
     blockers: tuple[str, ...] = ()
     """What keeps a draining node from being empty: tasks, actors, placement groups, objects."""
+    latecomers: tuple[str, ...] = ()
+    """Work that came to it although Ray had taken its drain."""
     state_age_s: float | None = None
     agent_online: bool | None = None
     idle_s: float | None = None

@@ -120,6 +120,16 @@ class Fleet:
             self.journal.add("process.killed", name, what="agent")
             there.agent.kill()
 
+    def reboot(self, name: NodeName) -> None:
+        """Reboot a host: everything on it ends, and its agent starts in another boot."""
+        there = self.hosts[name]
+        self.kill_agent(name)
+        for raylet in there.raylets.processes():
+            self.head.kill_raylet(raylet, cause="host rebooted")
+        there.boot_id = there.raylets.boot_id = f"boot-{int(there.boot_id.removeprefix('boot-')) + 1}"
+        self.journal.add("fault", name, what="reboot", boot_id=there.boot_id)
+        self.start_agent(name)
+
     def start_scaler(self) -> None:
         """Start the scaler anew; nothing when one runs."""
         if self.scaler is None or not self.scaler.is_running:

@@ -32,7 +32,7 @@ class Full:
     async def told(self) -> tuple[str, ...]:
         """Return what it would say now."""
         node = await self.cluster.helper(self.name).node(self.cluster.head, self.raylet.node_id)
-        return blockers(node, self.child.work(self.raylet) or ())
+        return blockers(node, [worker.title for worker in self.child.work(self.raylet) or ()])
 
 
 async def join(cluster: RayCluster, name: NodeName = NAME) -> Full:

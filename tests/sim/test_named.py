@@ -44,6 +44,10 @@ async def _serving(fleet: Fleet, hand: Hand) -> None:
     await asyncio.sleep(2)
 
 
+async def _served(fleet: Fleet, hand: Hand) -> None:
+    del fleet, hand
+
+
 async def _held(fleet: Fleet, hand: Hand) -> None:
     hand.order(fleet.names[0], hold("h1"))
     await fleet.until_phase(fleet.names[0], Phase.OUTSIDE, within_s=60)
@@ -78,6 +82,31 @@ def test_restart_without_broker_changes_nothing(prepare: Play, phase: Phase) -> 
         assert fleet.phase(name) is phase
         assert (_pids(fleet), len(list(fleet.journal.of("drain.asked")))) == (raylets, drains)
         await fleet.until("tasks done", lambda: fleet.head.work.is_finished, within_s=100)
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "phase"),
+    [
+        pytest.param(_held, Phase.OUTSIDE, id="held"),
+        pytest.param(_drained, Phase.OUTSIDE, id="drained"),
+        pytest.param(_served, Phase.MEMBER, id="serving"),
+    ],
+)
+def test_what_was_drained_on_purpose_stays_down_over_a_reboot(prepare: Play, phase: Phase) -> None:
+    """Without a broker, so that only the node's own store can tell; one that served joins again."""
+
+    async def story(fleet: Fleet, hand: Hand) -> None:
+        (name,) = fleet.names
+        await prepare(fleet, hand)
+        fleet.broker.kill()
+        fleet.reboot(name)
+        await asyncio.sleep(90)
+        assert len(fleet.head.raylets) == (1 if phase is Phase.MEMBER else 0)
+        fleet.broker.start(empty=True)
+        await asyncio.sleep(30)
+        assert fleet.phase(name) is phase
 
     play(story)
 

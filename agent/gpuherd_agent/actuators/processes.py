@@ -90,6 +90,11 @@ def variable(pid: int, name: str) -> str:
     return ""
 
 
+def boot_s(process: Process) -> float:
+    """Return when it was started, in seconds of boot time."""
+    return process.started_ticks / os.sysconf("SC_CLK_TCK")
+
+
 def is_same(process: Process) -> bool:
     """Say whether exactly this process has not ended yet."""
     now = read(process.pid)

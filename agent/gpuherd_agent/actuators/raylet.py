@@ -22,7 +22,7 @@ from gpuherd_agent.actuators.ray_command import MARK, Owner, arguments, environm
 from gpuherd_agent.actuators.ray_install import find_binary, read_versions
 from gpuherd_agent.actuators.ray_settings import RaySettings
 from gpuherd_agent.actuators.ray_tree import describe, has_rays_title, is_raylet, tree, work
-from gpuherd_agent.doors import JoinFailed, JoinOrder, Raylet
+from gpuherd_agent.doors import JoinFailed, JoinOrder, Raylet, Worker
 from gpuherd_agent.ground import Ground
 from gpuherd_agent.refusals import JoinRefusal
 
@@ -130,10 +130,15 @@ class RayChild:
             await self._until_gone(rest, _LINGER_S)
         return await self._kill_all(session)
 
-    def work(self, raylet: Raylet) -> tuple[str, ...] | None:
-        """Return the titles of its tree's processes that run user code, None when the raylet has ended."""
+    def work(self, raylet: Raylet) -> tuple[Worker, ...] | None:
+        """Return its tree's processes that run user code, None when the raylet has ended."""
         process = self._process(raylet)
-        return None if process is None else tuple(work(tree(process.pid)).values())
+        if process is None:
+            return None
+        return tuple(
+            Worker(pid=p.pid, started_boot_s=processes.boot_s(p), title=title)
+            for p, title in work(tree(process.pid)).items()
+        )
 
     def owns(self, raylet: Raylet, pid: int) -> bool:
         """Say whether a process belongs to this raylet's tree."""
@@ -189,7 +194,7 @@ class RayChild:
 
     def _is_starting(self, process: Process) -> bool:
         """Say whether this is a launcher that may still bring its raylet up."""
-        age_s = self._clock.boot_s() - process.started_ticks / os.sysconf("SC_CLK_TCK")
+        age_s = self._clock.boot_s() - processes.boot_s(process)
         is_launcher = process.pid == process.session
         return is_launcher and age_s < self._settings.start_timeout_s and not start_log.is_done(self._said())
 

@@ -121,6 +121,8 @@ class State(Document, frozen=True, kw_only=True):
     witness: Witness = Witness()
     blockers: Annotated[tuple[Text, ...], Meta(max_length=32)] = ()
     """What keeps a draining node from being empty; only told while it drains."""
+    latecomers: Annotated[tuple[Text, ...], Meta(max_length=16)] = ()
+    """Work that came to the node although Ray had taken its drain; told until the raylet has gone."""
     obstacles: Annotated[tuple[Text, ...], Meta(max_length=64)] = ()
     """Reason codes of what keeps the node out of Ray, or took it out."""
     ray_node_id: RayNodeId | None = None

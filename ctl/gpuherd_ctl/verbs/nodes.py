@@ -66,6 +66,8 @@ def reason_rows(node: Node) -> Iterator[tuple[str, ...]]:
         yield node.name, "ray", "obstacle", obstacle
     for blocker in node.blockers:
         yield node.name, "work", "blocks", blocker
+    for latecomer in node.latecomers:
+        yield node.name, "work", "LATE", f"{latecomer}: came after Ray had taken the drain"
 
 
 def detail_lines(node: Node) -> Iterator[str]:

@@ -9,7 +9,7 @@ from gpuherd import slots
 from gpuherd.errors import HeadUnreachable
 from gpuherd.names import ClusterName, NodeName, PoolName, RayNodeId
 from gpuherd.ray import ClusterSight, DrainAnswer, DrainOutcome, HeadVersions, RayNode
-from gpuherd_agent.doors import DrainOrder, JoinFailed, JoinOrder, Raylet
+from gpuherd_agent.doors import DrainOrder, JoinFailed, JoinOrder, Raylet, Worker
 from gpuherd_agent.ground import Ground
 from gpuherd_agent.refusals import JoinRefusal
 from gpuherd_sim.ray_fake.head import NOT_IDLE, FakeHead
@@ -105,10 +105,14 @@ class FakeRaylets:
             await asyncio.sleep(self._head.timing.term_exit_s)
         return True
 
-    def work(self, raylet: Raylet) -> tuple[str, ...] | None:
-        """Return a title for each task that runs."""
+    def work(self, raylet: Raylet) -> tuple[Worker, ...] | None:
+        """Return a worker of its own for each task that runs, as tasks on GPUs have."""
         process = self._process(raylet)
-        return () if process is None else ("ray::task",) * len(process.running)
+        if process is None:
+            return ()
+        return tuple(
+            Worker(pid=number, started_boot_s=0.0, title="ray::task") for number in sorted(process.running)
+        )
 
     def owns(self, raylet: Raylet, pid: int) -> bool:
         """Say whether the pid is the raylet's own: simulated workers have none."""

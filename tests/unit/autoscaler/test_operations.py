@@ -155,6 +155,11 @@ def refusing(term: int, generation: int) -> State:
             "draining: fan; still here: task train x2",
         ),
         (
+            msgspec.structs.replace(says(Phase.DRAINING), latecomers=("task b",), reason="fan"),
+            None,
+            "draining: fan; CAME AFTER THE DRAIN: task b",
+        ),
+        (
             msgspec.structs.replace(says(Phase.OUTSIDE), obstacles=("head_silent",), reason="no answer"),
             None,
             "outside: no answer; obstacles: head_silent",

@@ -85,7 +85,9 @@ def test_reasons_name_who_holds_a_node_and_why(
 def test_what_stands_in_the_way_is_shown_wherever_a_node_is(
     rest: RestServer, agentctl: Call, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stuck = node(obstacles=("head_silent",), blockers=("task train x2", "objects, 12 MiB"))
+    stuck = node(
+        obstacles=("head_silent",), blockers=("task train x2", "objects, 12 MiB"), latecomers=("task new",)
+    )
     rest.on("GET", "/nodes", Nodes(nodes=(stuck,)))
     rest.on("GET", "/nodes/gpu-1", stuck)
     rest.on("GET", "/plan", Plan(decision=1, at=0.0, mode="enforce", reasons={}, kept={}))
@@ -93,7 +95,15 @@ def test_what_stands_in_the_way_is_shown_wherever_a_node_is(
     for words in (("nodes", "-R"), ("nodes", "gpu-1"), ("why", "gpu-1")):
         assert agentctl(*words) == 0
         said = capsys.readouterr().out
-        for part in ("obstacle", "head_silent", "blocks", "task train x2", "objects, 12 MiB"):
+        for part in (
+            "obstacle",
+            "head_silent",
+            "blocks",
+            "task train x2",
+            "objects, 12 MiB",
+            "LATE",
+            "task new",
+        ):
             assert part in said, words
 
 
