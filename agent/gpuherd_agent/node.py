@@ -34,6 +34,7 @@ from gpuherd_agent.gate import Gate
 from gpuherd_agent.gossip_record import GossipFacts
 from gpuherd_agent.herald import Herald, Sources
 from gpuherd_agent.memory import NodeMemory
+from gpuherd_agent.recorder import Recorder
 from gpuherd_agent.repair import Step
 from gpuherd_agent.sensing import Left, Pace, Sensing
 from gpuherd_agent.sensors.sense import Sense
@@ -105,6 +106,7 @@ class Node:
         self.sensing.kernel = outside.kernel
         self.sensing.ports, self.sensing.mounts = outside.ports, outside.mounts
         self.sensing.ray_gpus = self._ray_gpus
+        self._recorder = self._new_recorder(outside, declared)
         self._bell = VerdictBell(outside.hooks)
         self.steward = Steward(
             identity=identity,
@@ -142,6 +144,7 @@ class Node:
             rng=self._outside.rng,
             tell=self._tell,
             state_dir=self._outside.state_dir,
+            recorder=self._recorder,
             repairs=self._outside.repairs,
         )
         self._errands = Errands(bus=bus, desk=desk, verbs=VERBS)
@@ -152,19 +155,30 @@ class Node:
 
         The raylet is left as it is: what is running goes on without an agent.
         """
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.sensing.run(self._looked))
-            group.create_task(self.steward.run())
-            group.create_task(self._bell.run())
-            for sensor in (self._outside.checks, self._outside.ports, self._outside.mounts):
-                if sensor is not None:
-                    group.create_task(sensor.run())
-            if self._herald is not None:
-                group.create_task(self._herald.run())
-            if self._errands is not None:
-                group.create_task(self._errands.run())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.sensing.run(self._looked))
+                group.create_task(self.steward.run())
+                group.create_task(self._bell.run())
+                for sensor in (self._outside.checks, self._outside.ports, self._outside.mounts):
+                    if sensor is not None:
+                        group.create_task(sensor.run())
+                if self._herald is not None:
+                    group.create_task(self._herald.run())
+                if self._errands is not None:
+                    group.create_task(self._errands.run())
+        finally:
+            if self._recorder is not None:
+                self._recorder.close()
+
+    def _new_recorder(self, outside: Outside, declared: int) -> Recorder | None:
+        if outside.state_dir is None:
+            return None
+        return Recorder(outside.state_dir, self._identity, outside.clock, declared=declared, tell=self._tell)
 
     def _looked(self) -> None:
+        if self._recorder is not None:
+            self._recorder.take(self.sensing.health.snapshot, self.sensing.health.verdict)
         self.steward.wake()
         self._bell.ring(self.steward.verdict())
         if self._herald is not None:

@@ -116,8 +116,8 @@ class Sensing:
             **read,
             "ray_gpus": self.ray_gpus(),
             "checks": self.checks.readings if self.checks is not None else (),
-            "ports": self.ports.reading if self.ports is not None else None,
-            "mounts": self.mounts.reading if self.mounts is not None else None,
+            **({"ports": self.ports.reading} if self.ports is not None else {}),
+            **({"mounts": self.mounts.reading} if self.mounts is not None else {}),
             "sensors": self._rounds.states,
         }
 

@@ -27,6 +27,7 @@ from gpuherd_agent.herald import Herald, NameTaken
 from gpuherd_agent.http_api import new_agent_app, why_not_ready
 from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.node import Node, Outside
+from gpuherd_agent.recording import RecordingInvalid
 from gpuherd_agent.repair import Step
 from gpuherd_agent.sensing import Pace
 from gpuherd_agent.sensors.backend import BackendUnknown
@@ -35,6 +36,7 @@ from gpuherd_agent.sensors.kernel_log import Cursor, KernelLog
 from gpuherd_agent.sensors.mounts import MountsSensor
 from gpuherd_agent.sensors.ports import PortsSensor
 from gpuherd_agent.sensors.probe import GpuProbe
+from gpuherd_agent.sensors.replay import Replay
 from gpuherd_agent.sensors.site_checks import SiteChecks
 from gpuherd_agent.sensors.smoke import SmokeWork
 from gpuherd_agent.settings import AgentSettings
@@ -121,10 +123,13 @@ async def _outside(
     settings: AgentSettings, store: Store, clock: SystemClock, rng: random.Random
 ) -> AsyncIterator[Outside]:
     try:
-        probe = GpuProbe(settings.gpu, clock)
+        replay = Replay(Path(settings.sensors.replay), clock) if settings.sensors.replay else None
+        probe = replay or GpuProbe(settings.gpu, clock)
     except BackendUnknown as error:
         raise ConfigInvalid({"gpu.backend": str(error)}) from error
-    kernel = _kernel(settings, store.load()) if settings.sensors.kernel_log else None
+    except (RecordingInvalid, OSError) as error:
+        raise ConfigInvalid({"sensors.replay": str(error)}) from error
+    kernel = _kernel(settings, store.load()) if settings.sensors.kernel_log and not replay else None
     try:
         yield Outside(
             clock=clock,
@@ -143,9 +148,9 @@ async def _outside(
             if settings.checks.folder
             else None,
             kernel=kernel,
-            senses=senses(settings, clock, kernel),
-            ports=_ports(settings, clock),
-            mounts=MountsSensor(settings.sensors, clock) if settings.sensors.mounts else None,
+            senses=replay.senses() if replay else senses(settings, clock, kernel),
+            ports=None if replay else _ports(settings, clock),
+            mounts=MountsSensor(settings.sensors, clock) if settings.sensors.mounts and not replay else None,
             dcgm_compat=settings.http.dcgm_compat,
             repairs=frozenset(step for step in Step if getattr(settings.repair, step.value, False)),
             state_dir=Path(settings.state_dir),

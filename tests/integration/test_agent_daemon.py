@@ -19,6 +19,7 @@ from gpuherd.phases import Phase
 from gpuherd.wire import topics
 from gpuherd.wire.codec import encode
 from gpuherd.wire.documents import Mode, Online, State
+from gpuherd_agent.sensors.recorded import Recorded
 from gpuherd_sim.demo.stage import CLUSTER, healthy
 from gpuherd_sim.gpus.scenario_file import write_scenario
 
@@ -308,3 +309,41 @@ async def test_evidence_is_packed_on_the_node_and_a_repeat_is_answered_and_not_d
         ear.command("evidence", epoch=state.epoch, gpu="GPU-none")
         await ear.until("a refusal", lambda: ear.acks[-1].outcome == "refused")
         assert "never seen" in ear.acks[-1].reason
+
+
+async def test_a_recording_of_an_agent_is_judged_again_to_the_same_verdicts(herd: Herd) -> None:
+    async with herd.ear() as ear:
+        herd.start_agent()
+        await ear.until(
+            "the node tells of its GPUs", lambda: ONE in ear.states and bool(ear.states[ONE].gpus)
+        )
+        epoch = ear.states[ONE].epoch
+        ear.command("record", epoch=epoch, for_s="60")
+        await ear.until("it records", lambda: bool(ear.acks) and ear.acks[-1].outcome == "done")
+        path = Path(ear.acks[-1].output)
+        ear.command("record", epoch=epoch, for_s="1e9")
+        await ear.until("a refusal", lambda: ear.acks[-1].outcome == "refused")
+        assert "is being recorded" in ear.acks[-1].reason
+        write_scenario(herd.stage.scenario(ONE), healthy(ONE).with_lost(3))
+        await ear.until(
+            "a GPU is lost",
+            lambda: any(f.rule == "gpu_lost" for f in ear.states[ONE].verdict.findings),
+        )
+        ear.command("record", epoch=epoch, stop="yes")
+        await ear.until("it has ended", lambda: ear.acks[-1].reason == "ended")
+        await ear.until("it is on the disk", lambda: recorded(path))
+    done = judged(path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 judged otherwise; ended by" in done.stdout
+    assert "critical" in done.stdout
+
+
+def judged(path: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(BIN / "agentctl"), "rules", "test", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+
+
+def recorded(path: Path) -> bool:
+    """Say whether the recording has its end."""
+    it = Recorded.open(path)
+    return bool(list(it.looks())) and "cut off" not in it.ended

@@ -17,6 +17,9 @@ class SensorSettings:
     root: str = "/"
     """Below it ``sys/bus/pci``, ``sys/class/infiniband``, ``proc/driver/nvidia``, ``proc/self/mountinfo`` and
     ``dev`` are read; another one only for tests."""
+    replay: str = ""
+    """A recording that is played in place of this host: GPUs, kernel log and all else are as they were then.
+    For trying settings; what is found leads to the same acts as ever, so never on a host that works."""
     ports: tuple[str, ...] = ()
     """InfiniBand or RoCE ports that must be up, such as ``mlx5_0`` or ``mlx5_0/1``. Unset = each that was up
     since the agent's start: a port that was down before is then not missed, and one that you unplug for good

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpuherd_agent.verbs import accept, ack, end_drain, evidence, repair, verify
+from gpuherd_agent.verbs import accept, ack, end_drain, evidence, record, repair, verify
 from gpuherd_agent.verbs.verb import Verb
 
 VERBS: Final[tuple[Verb, ...]] = (
@@ -10,6 +10,7 @@ VERBS: Final[tuple[Verb, ...]] = (
     accept.VERB,
     verify.VERB,
     evidence.VERB,
+    record.VERB,
     repair.VERB,
     end_drain.VERB,
 )

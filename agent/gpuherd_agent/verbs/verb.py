@@ -8,6 +8,7 @@ from pathlib import Path
 from gpuherd.shell.clock import Clock
 from gpuherd.wire.documents import Command
 from gpuherd_agent.doors import Identity
+from gpuherd_agent.recorder import Recorder
 from gpuherd_agent.repair import Step
 from gpuherd_agent.sensing import Sensing
 from gpuherd_agent.station import Rules
@@ -27,6 +28,7 @@ class Desk:
     tell: Callable[[str, str], None]
     """(kind, reason) of what happened, for log and event topic."""
     state_dir: Path | None = None
+    recorder: Recorder | None = None
     repairs: frozenset[Step] = frozenset()
     """What a machine may do about this host."""
 

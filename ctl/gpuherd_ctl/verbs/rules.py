@@ -13,7 +13,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("list", help="every rule, what it covers, and whether it acts")
     explain = actions.add_parser("explain", help="limits, source and runbook of one rule")
     explain.add_argument("what", metavar="RULE")
-    test = actions.add_parser("test", help="play the traces of a TOML file under the shipped rules")
+    test = actions.add_parser(
+        "test", help="play the traces of a TOML file, or a recording of `record`, under the shipped rules"
+    )
     test.add_argument("what", metavar="FILE")
 
 

@@ -7,21 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
+from tests.kit.hand_clock import HandClock
 
-from gpuherd.shell.clock import SystemClock
 from gpuherd_agent.sensor_state import SensorOutcome
 from gpuherd_agent.sensors.rounds import Rounds
 from gpuherd_agent.sensors.sense import Sense
-
-
-@dataclass(slots=True)
-class Hand(SystemClock):
-    """A clock that the test turns."""
-
-    at: float = 100.0
-
-    def now(self) -> float:
-        return self.at
 
 
 @dataclass(slots=True)
@@ -56,7 +46,7 @@ async def settled(rounds: Rounds, name: str) -> Mapping[str, object | None]:
 
 
 async def test_each_sensor_is_asked_at_its_own_pace() -> None:
-    clock, fast, slow = Hand(), Place(), Place()
+    clock, fast, slow = HandClock(), Place(), Place()
     rounds = Rounds(
         (
             Sense(name="fast", look=fast.look, period_s=1.0, is_quick=True),
@@ -73,7 +63,7 @@ async def test_each_sensor_is_asked_at_its_own_pace() -> None:
 
 
 async def test_sooner_ticks_ask_nobody_more_often_than_its_pace() -> None:
-    clock, place = Hand(), Place()
+    clock, place = HandClock(), Place()
     rounds = Rounds((Sense(name="host", look=place.look, period_s=1.0, is_quick=True),), clock)
     for quarter in range(9):
         clock.at = 100.0 + quarter * 0.25
@@ -98,7 +88,7 @@ async def test_one_that_fails_says_how_and_hides_no_other(error: Exception, outc
             Sense(name="bad", look=bad.look, period_s=0.0, is_quick=True),
             Sense(name="good", look=good.look, period_s=0.0, is_quick=True),
         ),
-        Hand(),
+        HandClock(),
     )
     assert await tick(rounds) == {"bad": None, "good": "seen at 100"}
     assert [state.outcome for state in rounds.states] == [outcome, SensorOutcome.OK]
@@ -110,7 +100,7 @@ async def test_one_that_fails_says_how_and_hides_no_other(error: Exception, outc
 
 
 async def test_one_that_hangs_costs_no_tick_and_is_never_doubled() -> None:
-    clock, good = Hand(), Place()
+    clock, good = HandClock(), Place()
     hung = Place(gate=threading.Event())
     rounds = Rounds(
         (
@@ -133,7 +123,7 @@ async def test_one_that_hangs_costs_no_tick_and_is_never_doubled() -> None:
 
 
 async def test_what_comes_after_its_deadline_is_dropped_and_the_next_look_counts() -> None:
-    clock, place = Hand(), Place(gate=threading.Event())
+    clock, place = HandClock(), Place(gate=threading.Event())
     assert place.gate is not None
     rounds = Rounds((Sense(name="host", look=place.look, period_s=1.0, deadline_s=5.0),), clock)
     await tick(rounds)
@@ -149,7 +139,7 @@ async def test_what_comes_after_its_deadline_is_dropped_and_the_next_look_counts
 
 
 async def test_the_last_reading_of_a_late_sensor_counts_for_a_while_only() -> None:
-    clock, place = Hand(), Place()
+    clock, place = HandClock(), Place()
     rounds = Rounds((Sense(name="host", look=place.look, period_s=1.0, deadline_s=5.0),), clock)
     rounds.begin()
     await settled(rounds, "host")
