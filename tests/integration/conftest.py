@@ -40,7 +40,7 @@ def nothing_of_ray_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     watch: Watch = request.getfixturevalue("watch")
-    before = watch.alive()
+    before = watch.before()
     yield
     assert watch.left(before, grace_s=_GRACE_S) == (), "left behind by this test"
 

@@ -41,7 +41,7 @@ def launch() -> tuple[subprocess.Popen[str], list[int]]:
 
 
 def test_what_lost_its_parent_is_found_by_its_group_and_by_its_marker(watch: Watch) -> None:
-    before = watch.alive()
+    before = watch.before()
     launcher, pids = launch()
     watch.alive()
     launcher.communicate("end\n")
@@ -56,11 +56,29 @@ def test_what_lost_its_parent_is_found_by_its_group_and_by_its_marker(watch: Wat
 
 def test_what_ran_before_and_what_it_starts_later_is_nobodys_stray(watch: Watch) -> None:
     launcher, pids = launch()
-    before = watch.alive()
+    before = watch.before()
     try:
-        assert set(pids) <= set(before)
+        assert set(pids) <= set(before.processes)
         assert watch.left(before, grace_s=0.0) == ()
     finally:
         launcher.communicate("end\n")
         for pid in pids:
             os.kill(pid, 9)
+
+
+def test_what_is_started_again_under_its_marker_is_nobodys_stray_and_another_is(watch: Watch) -> None:
+    def run(seconds: str) -> subprocess.Popen[bytes]:
+        env = {MARK: f"lab/again-{os.getpid()}"}
+        return subprocess.Popen(["/bin/sleep", seconds], env=env, start_new_session=True)
+
+    first = run("60")
+    before = watch.before()
+    first.kill()
+    first.wait()
+    again, another = run("60"), run("61")
+    try:
+        assert [int(line.split()[0]) for line in watch.left(before, grace_s=0.0)] == [another.pid]
+    finally:
+        for one in (again, another):
+            one.kill()
+            one.wait()

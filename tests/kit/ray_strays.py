@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from gpuherd_agent.actuators import processes
@@ -19,6 +20,15 @@ from gpuherd_sim.demo.processes import MARK as CREW_MARK
 MARKS: Final = (MARK, CREW_MARK)
 _EVERY_S: Final = 0.2
 """What lives shorter needs no look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What ran when a test began."""
+
+    processes: Mapping[int, Process]
+    launches: frozenset[tuple[str, ...]]
+    """Their commands with their markers."""
 
 
 class Watch:
@@ -62,7 +72,12 @@ class Watch:
                 if p.session in self._sessions or not self._marks.isdisjoint(marks(p))
             }
 
-    def left(self, before: Mapping[int, Process], *, grace_s: float) -> tuple[str, ...]:
+    def before(self) -> Before:
+        """Return what runs now, for a later ``left``."""
+        alive = self.alive()
+        return Before(processes=alive, launches=frozenset(map(launch, alive.values())))
+
+    def left(self, before: Before, *, grace_s: float) -> tuple[str, ...]:
         """Return what came after ``before``, belongs to nothing in it, and outlives ``grace_s``."""
         end = time.monotonic() + grace_s
         while found := strays(before, self.alive()):
@@ -72,11 +87,16 @@ class Watch:
         return ()
 
 
-def strays(before: Mapping[int, Process], now: Mapping[int, Process]) -> tuple[Process, ...]:
-    """Return the processes of ``now`` that neither ran before nor belong to something that did."""
-    sessions = {p.session for p in before.values()}
+def strays(before: Before, now: Mapping[int, Process]) -> tuple[Process, ...]:
+    """Return the processes of ``now`` that neither ran before nor belong to something that did.
+
+    The same command under the same marker is what ran before, started again: a head that several tests share.
+    """
+    ran = before.processes
+    sessions = {p.session for p in ran.values()}
     parents = {pid: p.parent for pid, p in now.items()}
-    known = {pid for pid, p in before.items() if pid in now and now[pid].started_ticks == p.started_ticks}
+    known = {pid for pid, p in ran.items() if pid in now and now[pid].started_ticks == p.started_ticks}
+    known |= {pid for pid, p in now.items() if pid == p.session and launch(p) in before.launches}
     return tuple(
         p for p in now.values() if p.session not in sessions and known.isdisjoint(line(p.pid, parents))
     )
@@ -88,6 +108,11 @@ def line(pid: int, parents: Mapping[int, int]) -> set[int]:
     while (pid := parents.get(pid, pid)) not in found:
         found.add(pid)
     return found
+
+
+def launch(process: Process) -> tuple[str, ...]:
+    """Return its markers and its command."""
+    return (*sorted(marks(process)), *processes.command(process.pid))
 
 
 def marks(process: Process) -> set[str]:
