@@ -14,24 +14,18 @@ from gpuherd.rest import (
     DrainRequest,
     JoinRequest,
     LeaveRequest,
-    ModeRequest,
     Operations,
-    PromoteRequest,
     UndrainRequest,
 )
-from gpuherd.shell import logs
 from gpuherd.shell.http import answer, new_app, read_body
 from gpuherd.shell.http_events import Feed, ServerEvent, end_on_shutdown, stream
-from gpuherd.shell.http_peer import peer_user
+from gpuherd.shell.http_peer import requester
 from gpuherd_autoscaler.commander import Commander, CommandWish
 from gpuherd_autoscaler.faces import Look, event_body, operation_body
 from gpuherd_autoscaler.ledger import Event, OperationKind
 from gpuherd_autoscaler.people import DrainWish, People
 
-log = logs.get("gpuherd.autoscaler")
-
 _PREFIX: Final = "/api/v1"
-_MAX_KEY: Final = 128
 FEED_SIZE: Final = 5_000
 
 
@@ -40,12 +34,6 @@ class Version(rest.Body, frozen=True, kw_only=True):
 
     version: str
     api: str = "v1"
-
-
-class Mode(rest.Body, frozen=True, kw_only=True):
-    """Answer to POST /scaler:mode: the mode that stands now."""
-
-    mode: str
 
 
 class Api:
@@ -58,12 +46,7 @@ class Api:
         self._commander = commander
         self._look = look
         self._is_ready = is_ready
-        self._promote: Callable[[], None] = lambda: None
         self.feed = Feed(size=FEED_SIZE)
-
-    def on_promote(self, call: Callable[[], None]) -> None:
-        """Call back when a person wants this scaler to take the lead."""
-        self._promote = call
 
     def put(self, event: Event) -> None:
         """Let event streams send this event."""
@@ -95,8 +78,6 @@ class Api:
             web.get(f"{_PREFIX}/operations", self.operations),
             web.get(f"{_PREFIX}/operations/{{id}}", self.operation),
             web.get(f"{_PREFIX}/events", self.events),
-            web.post(f"{_PREFIX}/scaler:mode", self.mode),
-            web.post(f"{_PREFIX}/scaler:promote", self.promote),
         ]
 
     async def livez(self, request: web.Request) -> web.Response:
@@ -142,7 +123,7 @@ class Api:
         name = _node(request)
         wish = DrainWish(
             node=name,
-            by=_by(request, body.by),
+            by=requester(request, body.by),
             kind=kind,
             reason=body.reason,
             for_s=body.for_s,
@@ -159,7 +140,7 @@ class Api:
         name = _node(request)
         body = await read_body(request, JoinRequest)
         operation = self._people.join(
-            name, _by(request, body.by), reason=body.reason, request_key=_key(request)
+            name, requester(request, body.by), reason=body.reason, request_key=_key(request)
         )
         return answer(operation_body(operation), status=202)
 
@@ -168,7 +149,7 @@ class Api:
         name = _node(request)
         body = await read_body(request, UndrainRequest)
         operation = self._people.undrain(
-            name, _by(request, body.by), only=HoldId(body.hold) or None, request_key=_key(request)
+            name, requester(request, body.by), only=HoldId(body.hold) or None, request_key=_key(request)
         )
         return answer(operation_body(operation), status=202)
 
@@ -180,7 +161,7 @@ class Api:
             node=name,
             verb=body.verb,
             arguments=body.arguments,
-            by=_by(request, body.by),
+            by=requester(request, body.by),
             reason=body.reason,
             timeout_s=body.timeout_s,
             request_key=_key(request),
@@ -210,34 +191,17 @@ class Api:
         """Send events as they come, first those after Last-Event-ID."""
         return await stream(request, self.feed)
 
-    async def mode(self, request: web.Request) -> web.Response:
-        """Arm or disarm the scaler."""
-        body = await read_body(request, ModeRequest)
-        return answer(Mode(mode=self._people.set_mode(body.mode, _by(request, body.by)).value))
-
-    async def promote(self, request: web.Request) -> web.Response:
-        """Let this scaler take the lead at its next turn."""
-        body = await read_body(request, PromoteRequest)
-        log.warning("lead.promoted", by=_by(request, body.by))
-        self._promote()
-        return answer(self._look().fleet())
-
 
 def _node(request: web.Request) -> NodeName:
     """Return the path's node; a name outside the grammar names no node either."""
     text = request.match_info["name"]
-    if len(text) > _MAX_KEY:
+    if len(text) > rest.NAME_MAX:
         raise NotFound(f"node {text[:40]!r}... is in no pool")
     return parse_node(text)
 
 
-def _by(request: web.Request, given: str) -> str:
-    """Return who asks: the body's word, else the user at the other end of the socket."""
-    return given[:_MAX_KEY] or peer_user(request) or "unknown"
-
-
 def _key(request: web.Request) -> str:
     key = request.headers.get("Idempotency-Key", "")
-    if len(key) > _MAX_KEY:
-        raise WireInvalid("fields", f"Idempotency-Key is longer than {_MAX_KEY}")
+    if len(key) > rest.NAME_MAX:
+        raise WireInvalid("fields", f"Idempotency-Key is longer than {rest.NAME_MAX}")
     return key

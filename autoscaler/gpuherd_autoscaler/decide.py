@@ -24,7 +24,7 @@ def decide(snapshot: Snapshot, memory: Memory, limits: Limits, now: float) -> tu
 
     Missing data holds or raises, it never lowers. Deterministic: equal arguments give equal bytes.
     """
-    pools = {pool.name: pool for pool in sorted(limits.pools, key=lambda p: p.name)}
+    pools = {pool.name: pool.sized(snapshot.wishes) for pool in sorted(limits.pools, key=lambda p: p.name)}
     moved = clocks.observe(guards.watch(memory, snapshot, limits, now), snapshot, limits, now)
     sight = snapshot.cluster.fresh
     members = tuple(
@@ -42,6 +42,7 @@ def decide(snapshot: Snapshot, memory: Memory, limits: Limits, now: float) -> tu
         now=now,
         frozen=guards.forbids(moved, limits, now),
         asks=ask_of(limits.triggers, snapshot.triggers),
+        wishes=snapshot.wishes,
         open_windows=frozenset(snapshot.open_windows.value or ()),
     )
     demand = read(moved, sight, limits.pools, waits=_waits(snapshot, limits))

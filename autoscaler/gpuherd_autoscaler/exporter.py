@@ -42,6 +42,7 @@ def samples(facts: ScalerFacts) -> Iterator[Sample]:
     for mode in Mode:
         yield Sample("gpuherd_scaler_mode", mode.value == fleet.mode, (mode.value,))
     yield Sample("gpuherd_scaler_frozen", bool(fleet.frozen))
+    yield Sample("gpuherd_scaler_paused", fleet.wishes.pause is not None)
     yield Sample("gpuherd_scaler_broker_connected", fleet.broker_connected)
     yield from known("gpuherd_scaler_head_reachable", fleet.head_reachable)
     yield Sample("gpuherd_scaler_ledger_writable", facts.ledger_writable)

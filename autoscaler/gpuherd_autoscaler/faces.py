@@ -15,6 +15,7 @@ from gpuherd_autoscaler.ledger import Event, Operation
 from gpuherd_autoscaler.loop import Decided
 from gpuherd_autoscaler.snapshot import Freshness, NodeView
 from gpuherd_autoscaler.summary import summary
+from gpuherd_autoscaler.wishes import Wish, Wishes, standing
 
 _ACTIVITY_SHOWN: Final = 20
 
@@ -107,6 +108,7 @@ class Look:
             head_session=sight.value.session if sight and sight.value else "",
             broker_connected=self.broker_connected,
             frozen=plan.frozen if plan else "",
+            wishes=wishes_body(standing(self.book.ledger.wishes, self.book.clock.wall())),
             lead=self.lead,
             decision=summary(plan) if plan else "",
             decided_at=self.decided.wall if self.decided else None,
@@ -184,6 +186,18 @@ def operation_body(operation: Operation) -> rest.Operation:
         output=operation.output,
         steps=tuple(rest.Step(at=s.at, text=s.text) for s in operation.steps),
     )
+
+
+def wishes_body(wishes: Wishes) -> rest.Wishes:
+    """Return what people have set as the API shows it."""
+    return rest.Wishes(
+        pause=_wish(wishes.pause) if wishes.pause else None,
+        sizes={size.pool: _wish(size.wish, size.nodes) for size in wishes.sizes},
+    )
+
+
+def _wish(wish: Wish, nodes: int | None = None) -> rest.Wish:
+    return rest.Wish(by=wish.by, since=wish.since, until=wish.until, reason=wish.reason, nodes=nodes)
 
 
 def event_body(event: Event) -> rest.Event:

@@ -11,6 +11,7 @@ from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.packing import Bin
 from gpuherd_autoscaler.pools import Limits, Pool
 from gpuherd_autoscaler.standing import BOUNDED, Member, Standing, offers
+from gpuherd_autoscaler.wishes import Wishes
 
 _TAKING_WORK = (RayStatus.RUNNING, RayStatus.IDLE)
 _BOOTING_TIER, _RELEASED_TIER, STANDBY_TIER = 1, 2, 3
@@ -30,6 +31,8 @@ class Fleet:
     frozen: str
     asks: Mapping[PoolName, Ask] = field(default_factory=dict)
     """What triggers ask of each pool."""
+    wishes: Wishes = field(default_factory=Wishes)
+    """What people have set; ``pools`` have their bounds by it."""
     open_windows: frozenset[str] = frozenset()
     by_pool: Mapping[PoolName, Sequence[Member]] = field(init=False)
     bounded: Mapping[PoolName, int] = field(init=False)
@@ -66,6 +69,19 @@ class Fleet:
     def floor(self, pool: Pool) -> int:
         """Return below how many serving nodes the pool is not shrunk."""
         return max(pool.floor, min(self.ask(pool).nodes, pool.ceiling))
+
+    def max_words(self, pool: Pool) -> str:
+        """Return whose the upper bound of the pool is, such as ``its max of 8``."""
+        size = self.wishes.size(pool.name)
+        return f"its max of {pool.ceiling}" if size is None else f"the {size.nodes} set {size.wish.words}"
+
+    def min_words(self, pool: Pool) -> str:
+        """Return what keeps the pool from having fewer nodes, such as ``its min of 2``."""
+        size = self.wishes.size(pool.name)
+        if size is not None:
+            return f"the {size.nodes} set {size.wish.words}"
+        floor = self.floor(pool)
+        return f"its min of {floor}" if floor == pool.floor else f"{floor} nodes: {self.ask(pool).why}"
 
     def idle_s(self, name: NodeName) -> float | None:
         """Return for how long the node was idle at every sample, None = it is not idle now."""

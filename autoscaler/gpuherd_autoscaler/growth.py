@@ -58,7 +58,7 @@ class _Chosen:
         if len(got) < wanted:
             short = wanted - len(got)
             limit, cause = (
-                ("max", f"it is at its max of {pool.ceiling}")
+                ("max", f"it is at {self.fleet.max_words(pool)}")
                 if self.room(pool) <= 0
                 else ("candidates", "it has no sound node on standby")
             )
@@ -134,7 +134,7 @@ def _packed(chosen: _Chosen, demand: Demand, bins: Sequence[Bin], room: Mapping[
 
 def _unmet_gang(chosen: _Chosen, gang: Gang) -> Refusal:
     pools = chosen.fleet.pools.values()
-    rooms = ", ".join(f"{p.name} may start {chosen.room(p)} up to its max of {p.ceiling}" for p in pools)
+    rooms = ", ".join(f"{p.name} may start {chosen.room(p)} up to {chosen.fleet.max_words(p)}" for p in pools)
     text = f"{gang_words(gang)} waits: its nodes are not all to be had; {rooms}"
     return Refusal(rule="gang", figure=float(gang.size), text=text)
 
@@ -171,7 +171,7 @@ def _unmet(chosen: _Chosen, left: tuple[Shape, ...]) -> Iterator[Refusal]:
         if able and not allowed:
             yield Refusal(rule="no_gpu_asked", figure=figure, text=f"{what}: no GPU node is started for it")
         elif allowed and len(at_max) == len(allowed):
-            limits = ", ".join(f"{p.name} is at its max of {p.ceiling}" for p in at_max)
+            limits = ", ".join(f"{p.name} is at {chosen.fleet.max_words(p)}" for p in at_max)
             yield Refusal(rule="max", figure=figure, text=f"{what} waits: {limits}", pool=at_max[0].name)
         else:
             text = f"{what} waits: no sound node on standby could take it"
@@ -193,7 +193,9 @@ def _for_minimum(chosen: _Chosen, pool: Pool) -> None:
     counted = COUNTED | {Standing.SILENT} if chosen.fleet.frozen else COUNTED
     have = sum(m.standing in counted for m in chosen.fleet.of(pool)) + chosen.count(pool)
     if have < pool.floor:
-        chosen.take(pool, pool.floor - have, f"pool {pool.name} has a min of {pool.floor}", rule="min")
+        chosen.take(
+            pool, pool.floor - have, f"pool {pool.name} has {chosen.fleet.min_words(pool)}", rule="min"
+        )
 
 
 def _for_triggers(chosen: _Chosen, pool: Pool) -> None:

@@ -13,6 +13,7 @@ from gpuherd.errors import Refused
 from gpuherd.holds import Hold
 from gpuherd.names import HoldId, NodeName, OperationId, RayNodeId
 from gpuherd.rest import OperationState
+from gpuherd_autoscaler.wishes import Wishes
 
 
 class LedgerFailed(Refused):
@@ -135,6 +136,7 @@ class Change:
 
     term: int | None = None
     mode: Mode | None = None
+    wishes: Wishes | None = None
     orders: tuple[Order, ...] = ()
     operations: tuple[Operation, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -142,7 +144,8 @@ class Change:
     @property
     def is_empty(self) -> bool:
         """Say whether there is nothing to write."""
-        return not (self.orders or self.operations or self.notes) and self.term is None and self.mode is None
+        facts = (self.term, self.mode, self.wishes)
+        return not (self.orders or self.operations or self.notes) and facts == (None, None, None)
 
 
 class Ledger(Protocol):
@@ -161,6 +164,11 @@ class Ledger(Protocol):
     @property
     def mode(self) -> Mode | None:
         """Return the mode that was set last, None when nobody set one."""
+        ...
+
+    @property
+    def wishes(self) -> Wishes:
+        """Return what people set last for the whole herd, also what is over by now."""
         ...
 
     @property

@@ -31,7 +31,9 @@ from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.record import Inputs
 from gpuherd_autoscaler.snapshot import GossipSight, Snapshot, Sourced
 from gpuherd_autoscaler.sources import ReadSight
+from gpuherd_autoscaler.steering import let_end
 from gpuherd_autoscaler.summary import summary
+from gpuherd_autoscaler.wishes import standing
 
 log = logs.get("gpuherd.autoscaler")
 
@@ -193,6 +195,7 @@ class Loop:
             gossip=self._read_gossip(now),
             triggers=self._read_triggers(now),
             open_windows=self._look_at_windows(),
+            wishes=standing(self._book.ledger.wishes, self._clock.wall()),
         )
         before = self._memory
         plan, self._memory = decide(snapshot, before, self._limits, now)
@@ -243,7 +246,10 @@ class Loop:
                 return
             acts.observe(self._book, in_ray, self._untold)
             self._untold = ()
-            if self._book.mode is Mode.ENFORCE and taking is None and not self.outcome.lead:
+            is_paused = let_end(self._book).pause is not None
+            if is_paused and not decided.plan.is_silent:
+                self.outcome.refusals["paused"] += 1
+            elif self._book.mode is Mode.ENFORCE and taking is None and not self.outcome.lead:
                 carried = acts.carry_out(self._book, decided.plan)
                 self.outcome.orders += carried.changed
                 for node, why in carried.refused.items():

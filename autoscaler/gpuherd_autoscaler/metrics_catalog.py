@@ -9,6 +9,7 @@ METRICS: Final = (
     gauge("scaler_term", "The term it writes under; 0 before it has taken one."),
     gauge("scaler_mode", "1 for the mode that stands: enforce acts, recommend only shows.", "mode"),
     gauge("scaler_frozen", "1 while nothing may be taken away."),
+    gauge("scaler_paused", "1 while people have paused it: plans are shown and not carried out."),
     gauge("scaler_broker_connected", "1 while a session with the broker stands."),
     gauge("scaler_head_reachable", "1 while Ray's head answers; left out before the first decision."),
     gauge("scaler_ledger_writable", "1 while decisions can be recorded; without that nothing is acted on."),

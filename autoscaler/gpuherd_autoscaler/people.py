@@ -1,4 +1,4 @@
-"""What people ask for: drain, undrain, leave, join, mode. Each is recorded with who and why, or refused."""
+"""What people ask of nodes: drain, undrain, leave, join. Each is recorded with who and why, or refused."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,9 +9,11 @@ from gpuherd.holds import Hold, OnDeadline
 from gpuherd.names import HoldId, NodeName, OperationId
 from gpuherd_autoscaler import admission, orders
 from gpuherd_autoscaler.book import Book, Intent
-from gpuherd_autoscaler.ledger import Change, Mode, Note, Operation, OperationKind
+from gpuherd_autoscaler.ledger import Mode, Operation, OperationKind
 from gpuherd_autoscaler.lifecycle import foreign_hold
 from gpuherd_autoscaler.operations import TIMEOUT_S
+from gpuherd_autoscaler.pools import Pool
+from gpuherd_autoscaler.wishes import standing
 
 MAX_FOR_S: Final = 30 * 86_400.0
 
@@ -90,7 +92,7 @@ class People:
         if repeated is not None:
             return repeated
         self._book.herd.frame(node, self._book.ledger.term)
-        pool = next(p for p in self._book.herd.pools if p.name == self._book.herd.members[node])
+        pool = self._pool(node)
         operation_id = self._book.new_id()
         ask = orders.join(operation_id, by, reason[:500], self._book.standing(node))
         admission.require_room(node, pool, [n for n in pool.names if self._is_asked(n)])
@@ -106,6 +108,11 @@ class People:
             follows_present=True,
         )
         return self._running_join(node, ask) or self._open(intent, operation_id)
+
+    def _pool(self, node: NodeName) -> Pool:
+        """Return the node's pool within the bounds that stand now."""
+        pool = next(p for p in self._book.herd.pools if p.name == self._book.herd.members[node])
+        return pool.sized(standing(self._book.ledger.wishes, self._book.clock.wall()))
 
     def _is_asked(self, node: NodeName) -> bool:
         """Say whether the node serves, or shall and may; the order counts before the node's own word."""
@@ -144,18 +151,6 @@ class People:
             request_key=request_key,
         )
         return self._open(intent, operation_id)
-
-    def set_mode(self, text: str, by: str) -> Mode:
-        """Set the mode and return it; the mode that stands already is not recorded again."""
-        try:
-            mode = Mode(text)
-        except ValueError as error:
-            raise Refused(f"mode {text[:40]!r} is unknown: use {', '.join(Mode)}") from error
-        if mode is not self._book.ledger.mode:
-            why = f"{mode.value} (by {holds.user(by)})"
-            note = Note(at=self._book.clock.wall(), kind="mode.changed", reason=why)
-            self._book.commit(Change(mode=mode, notes=(note,)))
-        return mode
 
     def _open(self, intent: Intent, operation_id: OperationId) -> Operation:
         open_operations = self._book.ledger.operations(only_open=True)

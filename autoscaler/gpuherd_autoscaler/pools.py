@@ -5,11 +5,12 @@ Settings only (``[[pool]]``) and the limits that decisions take from them; nothi
 
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuherd import slots
 from gpuherd.names import NameInvalid, NodeName, PoolName, expand_nodes, parse_name
 from gpuherd_autoscaler.asks import Terms
+from gpuherd_autoscaler.wishes import Wishes
 
 _expanded = functools.lru_cache(maxsize=64)(expand_nodes)
 
@@ -114,6 +115,11 @@ class Pool:
     def ceiling(self) -> int:
         """Return ``max``, or the number of listed nodes when it is unset."""
         return len(self.names) if self.max is None else self.max
+
+    def sized(self, wishes: Wishes) -> "Pool":
+        """Return the pool within the bounds that people have set for it; as it is when they have set none."""
+        size = wishes.size(self.name)
+        return self if size is None else replace(self, min=size.nodes, max=size.nodes)
 
     def spares(self, open_windows: Collection[str]) -> int:
         """Return how many warm spares the pool keeps while these windows are open."""

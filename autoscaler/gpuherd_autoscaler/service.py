@@ -50,6 +50,8 @@ from gpuherd_autoscaler.settings import ScalerSettings
 from gpuherd_autoscaler.sources import Inbox, SightReader
 from gpuherd_autoscaler.sqlite_decisions import SqliteDecisions
 from gpuherd_autoscaler.sqlite_ledger import KEPT_EVENTS, SqliteLedger
+from gpuherd_autoscaler.steering import Steering
+from gpuherd_autoscaler.steering_api import SteeringApi
 from gpuherd_autoscaler.triggers.watch import Watch
 from gpuherd_autoscaler.window_watch import WindowWatch
 
@@ -134,13 +136,13 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDec
         commander.listen()
         look = functools.partial(_look, book, loop, bus)
         api = Api(People(book), commander, look, is_ready=lambda: _why_not_ready(loop))
-        api.on_promote(lambda: _promote(lease, loop))
         _feed(api, book, ledger)
         metrics = _metrics(lambda: _facts(look(), loop, inbox))
-        explanations = Explanations(book=book, loop=loop, chronicle=chronicle).routes()
+        steering = SteeringApi(Steering(book), look, lambda: _promote(lease, loop), on_news=loop.wake)
+        others = [*Explanations(book=book, loop=loop, chronicle=chronicle).routes(), *steering.routes()]
         hearing = _hearing(settings, clock, herd, loop)
         watch = _watch(settings, clock, loop)
-        async with hearing, _listening(settings, api, metrics, explanations), asyncio.TaskGroup() as group:
+        async with hearing, _listening(settings, api, metrics, others), asyncio.TaskGroup() as group:
             log.info(
                 "autoscaler.started", cluster=settings.cluster, mode=book.mode.value, nodes=len(herd.names)
             )
@@ -234,12 +236,12 @@ async def _broker(settings: ScalerSettings) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _listening(
-    settings: ScalerSettings, api: Api, metrics: web.RouteDef, explanations: list[web.RouteDef]
+    settings: ScalerSettings, api: Api, metrics: web.RouteDef, others: list[web.RouteDef]
 ) -> AsyncIterator[None]:
     """Serve API and metrics on the socket and, when a port is set, metrics and liveness on loopback."""
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(
-            serving(api.app(metrics, *explanations), Unix(path=Path(settings.api.socket), key="api.socket"))
+            serving(api.app(metrics, *others), Unix(path=Path(settings.api.socket), key="api.socket"))
         )
         if settings.metrics.port:
             place = Tcp(host=settings.metrics.host, port=settings.metrics.port, key="metrics.port")

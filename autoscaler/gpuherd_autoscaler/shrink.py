@@ -131,13 +131,13 @@ def _choose(fleet: Fleet, member: Member, choice: _Pool) -> None:
     idle_s = fleet.idle_s(node.name) or 0.0
     if member.standing is Standing.BARRED:
         if choice.above_floor < 0:
-            choice.stay[node.name] = f"{member.why}; its pool is below {_floor_words(fleet, pool)}"
+            choice.stay[node.name] = f"{member.why}; its pool is below {fleet.min_words(pool)}"
         else:
             choice.release[node.name] = f"{member.why}; not needed now, rests once it is well"
     elif idle_s < pool.idle_timeout_s and choice.above_ceiling <= 0:
         choice.stay[node.name] = f"idle for {idle_s:.0f} of {pool.idle_timeout_s:g} s"
     elif choice.above_floor <= 0:
-        choice.stay[node.name] = f"idle, and its pool would fall below {_floor_words(fleet, pool)}"
+        choice.stay[node.name] = f"idle, and its pool would fall below {fleet.min_words(pool)}"
     elif choice.spares <= 0 and choice.above_ceiling <= 0:
         choice.stay[node.name] = f"idle, kept as one of {fleet.spares(pool)} warm spares"
     elif choice.budget <= 0:
@@ -147,14 +147,9 @@ def _choose(fleet: Fleet, member: Member, choice: _Pool) -> None:
         )
     else:
         above = choice.above_ceiling > 0
-        why = f"above its max of {pool.ceiling}" if above else "no pending demand fits it"
+        why = f"above {fleet.max_words(pool)}" if above else "no pending demand fits it"
         choice.release[node.name] = f"idle for {idle_s:.0f} s, {why}"
         choice.above_floor -= 1
         choice.spares -= 1
         choice.budget -= 1
         choice.above_ceiling -= 1
-
-
-def _floor_words(fleet: Fleet, pool: Pool) -> str:
-    floor = fleet.floor(pool)
-    return f"its min of {floor}" if floor == pool.floor else f"{floor} nodes: {fleet.ask(pool).why}"

@@ -16,6 +16,7 @@ from gpuherd.names import NodeName, PoolName, RayNodeId
 from gpuherd.phases import Lifecycle, Phase
 from gpuherd.ray import ClusterSight, RayNode
 from gpuherd.wire.documents import Witness
+from gpuherd_autoscaler.wishes import Wishes
 
 T = TypeVar("T")
 
@@ -116,6 +117,8 @@ class Snapshot:
     """How many nodes each trigger asks for, by its name."""
     open_windows: Sourced[tuple[str, ...]] = field(default_factory=Sourced)
     """Names of the windows that are open by the wall clock."""
+    wishes: Wishes = field(default_factory=Wishes)
+    """What people have set for the whole herd, and is not over."""
     nodes: Mapping[NodeName, NodeView] = field(default_factory=dict)
     uninvited: tuple[NodeName, ...] = ()
     """Names that spoke and are in no pool: shown, never acted on."""

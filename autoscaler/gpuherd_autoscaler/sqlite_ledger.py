@@ -16,6 +16,7 @@ import msgspec
 
 from gpuherd.names import NodeName, OperationId
 from gpuherd_autoscaler.ledger import Change, Event, LedgerFailed, Mode, Note, Operation, Order
+from gpuherd_autoscaler.wishes import Wishes
 
 SCHEMA: Final = 1
 KEPT_EVENTS: Final = 10_000
@@ -72,6 +73,7 @@ class SqliteLedger:
             facts = dict(self._database.execute("select name, value from facts"))
             self._term = int(facts.get("term", 0))
             self._mode = Mode(facts["mode"]) if "mode" in facts else None
+            self._wishes = msgspec.json.decode(facts.get("wishes", "{}"), type=Wishes)
             bodies = self._database.execute("select body from orders")
             self._orders = {o.node: o for o in (msgspec.json.decode(b, type=Order) for (b,) in bodies)}
             self.operations(only_open=True)  # each must be readable: they are looked at in every turn
@@ -89,6 +91,11 @@ class SqliteLedger:
     def mode(self) -> Mode | None:
         """Return the mode set last."""
         return self._mode
+
+    @property
+    def wishes(self) -> Wishes:
+        """Return what people set last, also what is over by now."""
+        return self._wishes
 
     @property
     def orders(self) -> Mapping[NodeName, Order]:
@@ -109,12 +116,15 @@ class SqliteLedger:
             self._term = change.term
         if change.mode is not None:
             self._mode = change.mode
+        if change.wishes is not None:
+            self._wishes = change.wishes
         self._orders.update({o.node: o for o in change.orders})
         return events
 
     def _write(self, change: Change) -> tuple[Event, ...]:
         write = self._database.execute
-        for name, value in (("term", change.term), ("mode", change.mode)):
+        wishes = None if change.wishes is None else msgspec.json.encode(change.wishes).decode()
+        for name, value in (("term", change.term), ("mode", change.mode), ("wishes", wishes)):
             if value is not None:
                 write("insert or replace into facts values(?, ?)", (name, str(value)))
         for order in change.orders:

@@ -4,6 +4,7 @@ Instants are wall-clock seconds, durations end in ``_s``; None = not known.
 """
 
 import enum
+from typing import Final
 
 import msgspec
 
@@ -11,6 +12,9 @@ from gpuherd.health import Action, Finding, Severity
 from gpuherd.holds import Hold, OnDeadline
 from gpuherd.names import GpuUuid, NodeName, OperationId, PoolName
 from gpuherd.phases import Lifecycle, Phase
+
+NAME_MAX: Final = 128
+"""Longest name of somebody, of a node in a path and of an Idempotency-Key."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +86,27 @@ class Gpus(Body, frozen=True, kw_only=True):
     gpus: tuple[Gpu, ...]
 
 
+class Wish(Body, frozen=True, kw_only=True):
+    """Who wants something, why, and until when."""
+
+    by: str
+    since: float
+    until: float
+    reason: str = ""
+    nodes: int | None = None
+    """For a pool: its size."""
+
+
+class Wishes(Body, frozen=True, kw_only=True):
+    """All that people have set for the whole herd; the answer to pause, resume and scale.
+
+    While ``pause`` stands, plans are shown and not carried out.
+    """
+
+    pause: Wish | None = None
+    sizes: dict[PoolName, Wish] = {}
+
+
 class Fleet(Body, frozen=True, kw_only=True):
     """GET /fleet: one screen of facts."""
 
@@ -100,6 +125,8 @@ class Fleet(Body, frozen=True, kw_only=True):
     broker_connected: bool = False
     frozen: str = ""
     """Why the scaler takes nothing away at present; empty = it is not frozen."""
+    wishes: Wishes = Wishes()
+    """What people have set for the whole herd."""
     lead: str = ""
     """Why this scaler, though armed, does not act: another leads, or none can. Empty = it leads and acts."""
     decision: str = ""
@@ -211,6 +238,32 @@ class ModeRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     mode: str
     by: str = ""
+
+
+class PauseRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /scaler:pause: carry out no plan for ``for_s`` (unset = 1 h, at most 7 days)."""
+
+    by: str = ""
+    reason: str = ""
+    for_s: float | None = None
+
+
+class ResumeRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /scaler:resume: end the pause."""
+
+    by: str = ""
+
+
+class ScaleRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /pools/{name}:scale: serve with exactly ``nodes`` for ``for_s`` (unset = 8 h, at most 7 days).
+
+    Without ``nodes`` the pool follows demand again.
+    """
+
+    nodes: int | None = None
+    by: str = ""
+    reason: str = ""
+    for_s: float | None = None
 
 
 class PromoteRequest(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

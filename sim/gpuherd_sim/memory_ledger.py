@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from gpuherd.names import NodeName, OperationId
 from gpuherd_autoscaler.ledger import Change, Event, LedgerFailed, Mode, Operation, Order
+from gpuherd_autoscaler.wishes import Wishes
 
 
 class MemoryLedger:
@@ -14,6 +15,7 @@ class MemoryLedger:
         self.is_full = False
         self._term = 0
         self._mode: Mode | None = None
+        self._wishes = Wishes()
         self._orders: dict[NodeName, Order] = {}
         self._operations: dict[OperationId, Operation] = {}
         self._events: list[Event] = []
@@ -34,6 +36,11 @@ class MemoryLedger:
         return self._mode
 
     @property
+    def wishes(self) -> Wishes:
+        """Return what people set last, also what is over by now."""
+        return self._wishes
+
+    @property
     def orders(self) -> Mapping[NodeName, Order]:
         """Return each node's order."""
         return MappingProxyType(self._orders)
@@ -46,6 +53,8 @@ class MemoryLedger:
             self._term = change.term
         if change.mode is not None:
             self._mode = change.mode
+        if change.wishes is not None:
+            self._wishes = change.wishes
         self._orders.update({order.node: order for order in change.orders})
         self._operations.update({operation.id: operation for operation in change.operations})
         first = len(self._events) + 1

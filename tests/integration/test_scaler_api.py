@@ -34,6 +34,8 @@ from gpuherd_autoscaler.pools import Limits, Pool
 from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.sources import SightReader
 from gpuherd_autoscaler.sqlite_ledger import KEPT_EVENTS, SqliteLedger
+from gpuherd_autoscaler.steering import Steering
+from gpuherd_autoscaler.steering_api import SteeringApi
 
 LIMITS = Limits(pools=(Pool(name=PoolName("p"), nodes=("n-[1-3]",), min=0, max=3, gpus_per_node=8),))
 SIGHT = ClusterSight(
@@ -131,7 +133,8 @@ async def life(folder: Path, *, has_decided: bool = True) -> AsyncIterator[Scale
     socket = folder / "s.sock"
     with opened(folder / "state", term=0) as book:
         scaler = Scaler(book, socket)
-        async with serving(scaler.api.app(), Unix(path=socket, key="api.socket")):
+        steering = SteeringApi(Steering(book), scaler.look, lambda: None, scaler.loop.wake)
+        async with serving(scaler.api.app(*steering.routes()), Unix(path=socket, key="api.socket")):
             if has_decided:
                 scaler.hear()
                 await scaler.loop.cycle()
@@ -290,6 +293,17 @@ async def test_the_mode_is_set_and_shown(scaler: Scaler) -> None:
     assert (await scaler.get("/api/v1/fleet"))[1]["mode"] == "enforce"
 
 
+async def test_a_pause_and_a_size_are_set_shown_and_ended(scaler: Scaler) -> None:
+    status, said = await scaler.ask("POST", "/api/v1/scaler:pause", {"by": "ann", "for_s": 60})
+    assert (status, said["pause"]["by"]) == (200, "user:ann")
+    status, said = await scaler.ask("POST", "/api/v1/pools/p:scale", {"by": "bob", "nodes": 2})
+    assert (status, said["sizes"]["p"]["nodes"], said["pause"]["by"]) == (200, 2, "user:ann")
+    fleet = (await scaler.get("/api/v1/fleet"))[1]
+    assert fleet["wishes"] == said
+    assert (await scaler.ask("POST", "/api/v1/scaler:resume", {}))[1]["pause"] is None
+    assert (await scaler.ask("POST", "/api/v1/pools/p:scale", {}))[1] == {"pause": None, "sizes": {}}
+
+
 DRAIN = "/api/v1/nodes/n-1:drain"
 
 
@@ -324,6 +338,12 @@ DRAIN = "/api/v1/nodes/n-1:drain"
         ("POST", DRAIN, b" " * 70_000, 413, "oversize"),
         ("POST", "/api/v1/scaler:mode", b'{"mode":"panic"}', 409, "refused"),
         ("POST", "/api/v1/scaler:mode", b"{}", 400, "fields"),
+        ("POST", "/api/v1/scaler:pause", b'{"for_s":0}', 409, "refused"),
+        ("POST", "/api/v1/scaler:pause", b'{"for_s":1e9}', 409, "refused"),
+        ("POST", "/api/v1/pools/q:scale", b'{"nodes":1}', 404, "not_found"),
+        ("POST", f"/api/v1/pools/{'x' * 300}:scale", b'{"nodes":1}', 404, "not_found"),
+        ("POST", "/api/v1/pools/p:scale", b'{"nodes":4}', 409, "refused"),
+        ("POST", "/api/v1/pools/p:scale", b'{"nodes":1.5}', 400, "fields"),
     ],
 )
 async def test_what_cannot_be_done_is_a_problem_and_changes_nothing(

@@ -14,6 +14,7 @@ from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.plan import Plan
 from gpuherd_autoscaler.pools import Limits, Pool
 from gpuherd_autoscaler.snapshot import Freshness, NodeView, Snapshot, Sourced
+from gpuherd_autoscaler.wishes import Wishes
 
 POOL = PoolName("a")
 IDLE_WITNESS = Witness(ray_workers=0, foreign_gpu_processes=0)
@@ -109,6 +110,7 @@ def picture(
     requested: Iterable[Shape] = (),
     triggers: Mapping[str, Sourced[int]] | None = None,
     windows: Iterable[str] = (),
+    wishes: Wishes | None = None,
 ) -> Snapshot:
     listed = list(nodes)
     sight = ClusterSight(
@@ -123,6 +125,7 @@ def picture(
         cluster=Sourced(value=sight, freshness=freshness, read_at=at),
         triggers=triggers or {},
         open_windows=Sourced(value=tuple(windows), freshness=Freshness.FRESH, read_at=at),
+        wishes=wishes or Wishes(),
         nodes={n.name: n for n in listed},
     )
 

@@ -7,6 +7,8 @@ from typing import Final
 
 from aiohttp import web
 
+from gpuherd.rest import NAME_MAX
+
 _UCRED: Final = struct.Struct("3i")
 
 
@@ -24,3 +26,8 @@ def peer_user(request: web.Request) -> str | None:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def requester(request: web.Request, given: str) -> str:
+    """Return who asks: the body's word, else the user at the other end of the socket."""
+    return given[:NAME_MAX] or peer_user(request) or "unknown"

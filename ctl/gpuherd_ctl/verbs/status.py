@@ -7,6 +7,7 @@ from gpuherd.phases import Lifecycle
 from gpuherd.rest import Demand, Fleet, Node, Nodes
 from gpuherd_ctl.exit_codes import ExitCode
 from gpuherd_ctl.session import Session, Verb
+from gpuherd_ctl.wishing import wish_lines
 
 _QUIET = (Lifecycle.SERVING, Lifecycle.STANDBY)
 _MAX_LISTED = 12
@@ -41,6 +42,7 @@ def fleet_lines(fleet: Fleet) -> Iterator[str]:
     yield f"broker    {'connected' if fleet.broker_connected else 'NOT CONNECTED'}"
     if fleet.frozen:
         yield f"FROZEN    {fleet.frozen}"
+    yield from wish_lines(fleet.wishes)
     if fleet.decision:
         yield f"decision  {fleet.decision}"
 

@@ -26,6 +26,7 @@ from gpuherd_autoscaler.people import DrainWish, People
 from gpuherd_autoscaler.plan import Plan
 from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.sqlite_ledger import SqliteLedger
+from gpuherd_autoscaler.steering import Steering
 
 KILLED, LIED, BROKE, ENDED = 9, 70, 71, 0
 FAN = DrainWish(node=ONE, by="ann", reason="fan", request_key="fan")
@@ -230,7 +231,9 @@ def test_a_disk_that_refuses_at_any_step_changes_and_publishes_nothing(tmp_path:
         for act in (
             lambda: people.drain(DISK),
             lambda: people.undrain(ONE, "ann"),
-            lambda: people.set_mode("enforce", "ann"),
+            lambda: Steering(made).set_mode("enforce", "ann"),
+            lambda: Steering(made).pause("ann"),
+            lambda: Steering(made).scale("p", 2, "ann"),
             lambda: take_term(made, {}, is_start=True),
             lambda: acts.carry_out(made, Plan(serve=(TWO,))),
             lambda: acts.observe(made, {}),

@@ -20,6 +20,7 @@ from gpuherd_autoscaler.people import DrainWish, People
 from gpuherd_autoscaler.pools import Limits, Pool
 from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.snapshot import Freshness, Sourced
+from gpuherd_autoscaler.steering import Steering
 from gpuherd_sim.memory_ledger import MemoryLedger
 from gpuherd_sim.virtual_time import VirtualClock, VirtualLoop, run
 
@@ -189,5 +190,22 @@ def test_a_node_that_obeys_a_later_term_raises_ours_and_leaves_only_recommendati
         assert order is not None
         assert (order.mark, order.serve, stage.published) == ((10, 1), True, [ONE])
         assert stage.told.count("ledger.behind") == 1
+
+    run(main, until_s=1_000)
+
+
+def test_a_paused_loop_shows_its_plans_and_acts_when_the_pause_is_over() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        stage = Stage(loop)
+        await stage.turn()
+        Steering(stage.book).pause("ann", for_s=60.0)
+        await stage.turn(8)
+        decided = stage.loop.outcome.last
+        assert decided is not None
+        assert decided.plan.serve == (ONE,)
+        assert (stage.published, stage.loop.outcome.refusals["paused"] > 0) == ([], True)
+        await stage.turn(8)
+        assert stage.published[0] == ONE
+        assert stage.told.count("pause.ended") == 1
 
     run(main, until_s=1_000)

@@ -15,6 +15,7 @@ from gpuherd_autoscaler.book import Book, Herd
 from gpuherd_autoscaler.ledger import Change, Mode, OperationKind, Order
 from gpuherd_autoscaler.people import MAX_FOR_S, DrainWish, People
 from gpuherd_autoscaler.pools import Pool
+from gpuherd_autoscaler.steering import Steering
 
 STRANGER = NodeName("stranger")
 HEALTH = Hold(id=HoldId("h"), owner=holds.HEALTH, kind=HoldKind.EVICT, reason="gpu lost", since=0.0)
@@ -216,22 +217,10 @@ def test_a_join_beyond_the_pools_max_is_refused_with_what_to_do(tmp_path: Path) 
 def test_a_join_says_from_the_start_that_an_armed_autoscaler_may_end_it(tmp_path: Path, mode: Mode) -> None:
     with book(tmp_path) as made:
         people = People(made)
-        people.set_mode(mode.value, "ann")
+        Steering(made).set_mode(mode.value, "ann")
         told = [step.text for step in people.join(ONE, "ann").steps]
         assert bool(told) is (mode is Mode.ENFORCE)
         assert all("idle for 600 s" in text for text in told)
-
-
-def test_the_mode_is_kept_and_told_once(tmp_path: Path) -> None:
-    with book(tmp_path) as made:
-        people = People(made)
-        for _ in range(2):
-            assert people.set_mode("enforce", "Ann") is Mode.ENFORCE
-        assert [e.note.reason for e in made.ledger.events(after=0)] == ["enforce (by user:ann)"]
-        with pytest.raises(Refused, match="use enforce, recommend"):
-            people.set_mode("panic", "ann")
-    with book(tmp_path) as again:
-        assert again.mode is Mode.ENFORCE
 
 
 def test_an_unknown_operation_is_not_found(tmp_path: Path) -> None:
