@@ -12,9 +12,10 @@ from gpuherd.phases import Lifecycle, Phase
 from gpuherd.ray import ClusterSight, RayNode, RayStatus, Shape
 from gpuherd.wire.documents import Witness
 from gpuherd_autoscaler.decide import decide
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.packing import UNBOUNDED, Bin, pack
-from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_autoscaler.pools import Pool
 from gpuherd_autoscaler.snapshot import Freshness, NodeView, Snapshot, Sourced
 
 BUDGET_SMALL_S = 0.050

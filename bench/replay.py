@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuherd.names import PoolName
-from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_autoscaler.limits import Limits
+from gpuherd_autoscaler.pools import Pool
 from gpuherd_sim.replay import trace
 from gpuherd_sim.replay.faults import LLAMA3_PER_NODE_HOUR, FaultModel
 from gpuherd_sim.replay.run import Pace

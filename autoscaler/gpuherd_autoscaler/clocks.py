@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from gpuherd.ray import ClusterSight
 from gpuherd_autoscaler.idleness import doubt
-from gpuherd_autoscaler.memory import Memory, Poll
+from gpuherd_autoscaler.limits import Limits
+from gpuherd_autoscaler.memory import MINUTE_S, Memory, Poll
 from gpuherd_autoscaler.packing import merged
-from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.snapshot import Snapshot, Sourced
 
 
@@ -22,6 +22,10 @@ def observe(memory: Memory, snapshot: Snapshot, limits: Limits, now: float) -> M
             waiting[name] = memory.waiting_since.get(name, now)
     asked = frozenset(name for name, node in snapshot.nodes.items() if node.serve)
     turned_on = {snapshot.nodes[name].pool: now for name in asked - memory.asked if memory.at is not None}
+    started = {name: at for name, at in memory.started_at.items() if now - at < MINUTE_S}
+    if memory.at is not None:
+        fresh = sorted(asked - memory.asked - memory.in_ray)
+        started.update(dict.fromkeys(fresh, now))
     last, before = _polls(memory, snapshot.cluster)
     return replace(
         memory,
@@ -29,7 +33,9 @@ def observe(memory: Memory, snapshot: Snapshot, limits: Limits, now: float) -> M
         idle_since=idle,
         waiting_since=waiting,
         asked=asked,
+        in_ray=frozenset(name for name, node in snapshot.nodes.items() if node.is_in_ray),
         turned_on_at={**memory.turned_on_at, **turned_on},
+        started_at=started,
         last_poll=last,
         poll_before=before,
     )

@@ -11,9 +11,10 @@ from gpuherd_autoscaler.asks import ask_of
 from gpuherd_autoscaler.demand import Demand, read, words
 from gpuherd_autoscaler.fleet import Fleet
 from gpuherd_autoscaler.growth import Growth, grow, replacements
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.plan import Plan, PoolFigures, Refusal
-from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_autoscaler.pools import Pool
 from gpuherd_autoscaler.shrink import Shrinking, shrink
 from gpuherd_autoscaler.snapshot import Snapshot
 from gpuherd_autoscaler.standing import BOUNDED, Member, Standing
@@ -43,7 +44,7 @@ def decide(snapshot: Snapshot, memory: Memory, limits: Limits, now: float) -> tu
         frozen=guards.forbids(moved, limits, now),
         asks=ask_of(limits.triggers, snapshot.triggers),
         wishes=snapshot.wishes,
-        open_windows=frozenset(snapshot.open_windows.value or ()),
+        open_windows=None if snapshot.open_windows.value is None else frozenset(snapshot.open_windows.value),
     )
     demand = read(moved, sight, limits.pools, waits=_waits(snapshot, limits))
     growth = grow(fleet, demand)

@@ -7,9 +7,10 @@ from gpuherd.health import Severity
 from gpuherd.names import NodeName, PoolName
 from gpuherd.ray import ClusterSight, RayNode, RayStatus
 from gpuherd_autoscaler.asks import NOTHING, Ask
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.packing import Bin
-from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_autoscaler.pools import Pool
 from gpuherd_autoscaler.standing import BOUNDED, Member, Standing, offers
 from gpuherd_autoscaler.wishes import Wishes
 
@@ -33,7 +34,9 @@ class Fleet:
     """What triggers ask of each pool."""
     wishes: Wishes = field(default_factory=Wishes)
     """What people have set; ``pools`` have their bounds by it."""
-    open_windows: frozenset[str] = frozenset()
+    open_windows: frozenset[str] | None = frozenset()
+    """None = not known."""
+    by_name: Mapping[NodeName, Member] = field(init=False)
     by_pool: Mapping[PoolName, Sequence[Member]] = field(init=False)
     bounded: Mapping[PoolName, int] = field(init=False)
     """Nodes of each pool that count toward its max."""
@@ -43,6 +46,7 @@ class Fleet:
         for member in self.members:
             by_pool.setdefault(member.node.pool, []).append(member)
         bounded = {name: sum(m.standing in BOUNDED for m in members) for name, members in by_pool.items()}
+        object.__setattr__(self, "by_name", {m.node.name: m for m in self.members})
         object.__setattr__(self, "by_pool", by_pool)
         object.__setattr__(self, "bounded", bounded)
 
@@ -54,17 +58,13 @@ class Fleet:
         """Return the member's pool."""
         return self.pools[member.node.pool]
 
-    def room(self, pool: Pool) -> int:
-        """Return how many more nodes of the pool may be asked to serve."""
-        return max(0, pool.ceiling - self.bounded.get(pool.name, 0))
-
     def ask(self, pool: Pool) -> Ask:
         """Return what triggers ask of the pool."""
         return self.asks.get(pool.name, NOTHING)
 
     def spares(self, pool: Pool) -> int:
         """Return how many warm spares the pool keeps now."""
-        return pool.spares(self.open_windows)
+        return pool.spares(self.open_windows or ())
 
     def floor(self, pool: Pool) -> int:
         """Return below how many serving nodes the pool is not shrunk."""

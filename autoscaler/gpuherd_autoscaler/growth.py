@@ -1,5 +1,6 @@
 """Which nodes to ask to serve: for demand, for the minimum, for spares, and in place of the sick. Pure."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,6 +11,7 @@ from gpuherd_autoscaler.fleet import STANDBY_TIER, Fleet, preference
 from gpuherd_autoscaler.packing import Bin, Packing, can_take, opens_gpu_nodes, pack
 from gpuherd_autoscaler.plan import Refusal, Replacement
 from gpuherd_autoscaler.pools import Pool
+from gpuherd_autoscaler.room import Asked, Room, exceeds_quota, room, rooms, within_quota
 from gpuherd_autoscaler.standing import BOUNDED, COUNTED, REPLACEABLE, Member, Standing, promised
 
 _CANDIDATES = (Standing.RELEASED, Standing.STANDBY)
@@ -32,18 +34,20 @@ class _Chosen:
 
     fleet: Fleet
     serve: dict[NodeName, str] = field(default_factory=dict)
-    asked: dict[PoolName, int] = field(default_factory=dict)
+    asked: Asked = field(default_factory=Asked)
     refusals: list[Refusal] = field(default_factory=list)
 
-    def room(self, pool: Pool) -> int:
-        return self.fleet.room(pool) - self.count(pool)
+    def room(self, pool: Pool, member: Member | None = None) -> Room:
+        """Return the room for one more: for this member, else for one that has to start."""
+        is_start = member is None or member.standing is not Standing.RELEASED
+        return room(self.fleet, pool, self.asked, is_start=is_start)
 
     def count(self, pool: Pool) -> int:
-        return self.asked.get(pool.name, 0)
+        return self.asked.nodes.get(pool.name, 0)
 
-    def ask(self, name: NodeName, pool: Pool, why: str) -> None:
-        self.serve[name] = why
-        self.asked[pool.name] = self.count(pool) + 1
+    def ask(self, member: Member, pool: Pool, why: str) -> None:
+        self.serve[member.node.name] = why
+        self.asked.add(pool.name, is_start=member.standing is not Standing.RELEASED)
 
     def candidates(self, pool: Pool) -> list[Member]:
         """Return who could be asked next: the released first, then the sound, then by name."""
@@ -52,14 +56,18 @@ class _Chosen:
 
     def take(self, pool: Pool, wanted: int, why: str, *, rule: str) -> None:
         """Ask ``wanted`` more nodes of the pool; what cannot be had is refused with its rule."""
-        got = self.candidates(pool)[: max(0, min(wanted, self.room(pool)))]
-        for member in got:
-            self.ask(member.node.name, pool, why)
-        if len(got) < wanted:
-            short = wanted - len(got)
+        short = wanted
+        for member in self.candidates(pool):
+            if short <= 0:
+                break
+            if self.room(pool, member).nodes > 0:
+                self.ask(member, pool, why)
+                short -= 1
+        if short > 0:
+            left = self.room(pool)
             limit, cause = (
-                ("max", f"it is at {self.fleet.max_words(pool)}")
-                if self.room(pool) <= 0
+                (left.rule, f"it is at {left.words}")
+                if left.nodes <= 0
                 else ("candidates", "it has no sound node on standby")
             )
             text = f"pool {pool.name} wants {short} more for its {rule}, and {cause}"
@@ -93,16 +101,19 @@ def _for_demand(chosen: _Chosen, demand: Demand) -> Packing:
     """
     fleet = chosen.fleet
     bins = tuple(fleet.bins())
-    room: dict[str, int] = {pool.name: fleet.room(pool) for pool in fleet.pools.values()}
-    placed = _packed(chosen, demand, bins, room)
+    free = rooms(fleet, chosen.asked)
+    placed = _packed(chosen, demand, bins, free)
+    if exceeds_quota(fleet, opened := _opened(placed, bins)):
+        free = within_quota(fleet, chosen.asked, opened)
+        placed = _packed(chosen, demand, bins, free)
     _open(chosen, placed, bins)
     there = tuple(b for b in bins if b.tier < STANDBY_TIER)
-    _open(chosen, pack(demand.pending, there, room=room, gangs=demand.gangs), there)
+    _open(chosen, pack(demand.pending, there, room=free, gangs=demand.gangs), there)
     chosen.refusals.extend(_unmet_gang(chosen, gang) for gang in placed.left_gangs)
     chosen.refusals.extend(_unmet(chosen, placed.left))
     is_empty = not any(m.standing in BOUNDED or m.standing is Standing.RELEASED for m in fleet.members)
     if is_empty and not chosen.serve:
-        _open(chosen, pack(demand.pending, bins, room=dict.fromkeys(room, 1)), bins, most=1)
+        _open(chosen, pack(demand.pending, bins, room=dict.fromkeys(free, 1)), bins, most=1)
     passing = sum(s.count for s in demand.pending) - sum(s.count for s in demand.lasting)
     if passing > 0:
         text = (
@@ -110,6 +121,11 @@ def _for_demand(chosen: _Chosen, demand: Demand) -> Packing:
         )
         chosen.refusals.append(Refusal(rule="first_poll", figure=float(passing), text=text))
     return placed
+
+
+def _opened(packing: Packing, bins: Sequence[Bin]) -> Mapping[PoolName, int]:
+    """Return how many nodes of each pool the packing opens."""
+    return Counter(PoolName(b.group) for b in bins if b.opens and b.name in packing.placed)
 
 
 def _packed(chosen: _Chosen, demand: Demand, bins: Sequence[Bin], room: Mapping[str, int]) -> Packing:
@@ -133,9 +149,9 @@ def _packed(chosen: _Chosen, demand: Demand, bins: Sequence[Bin], room: Mapping[
 
 
 def _unmet_gang(chosen: _Chosen, gang: Gang) -> Refusal:
-    pools = chosen.fleet.pools.values()
-    rooms = ", ".join(f"{p.name} may start {chosen.room(p)} up to {chosen.fleet.max_words(p)}" for p in pools)
-    text = f"{gang_words(gang)} waits: its nodes are not all to be had; {rooms}"
+    bounds = [(pool, chosen.room(pool)) for pool in chosen.fleet.pools.values()]
+    told = ", ".join(f"{p.name} may start {left.nodes} up to {left.words}" for p, left in bounds)
+    text = f"{gang_words(gang)} waits: its nodes are not all to be had; {told}"
     return Refusal(rule="gang", figure=float(gang.size), text=text)
 
 
@@ -145,8 +161,7 @@ def _for_requested(chosen: _Chosen, demand: Demand) -> frozenset[str]:
         return frozenset()
     fleet = chosen.fleet
     bins = tuple(replace(b, opens=False) if b.name in chosen.serve else b for b in fleet.whole_bins())
-    room: dict[str, int] = {pool.name: chosen.room(pool) for pool in fleet.pools.values()}
-    placed = pack(demand.requested, bins, room=room)
+    placed = pack(demand.requested, bins, room=rooms(fleet, chosen.asked))
     _open(chosen, placed, bins)
     chosen.refusals.extend(_unmet(chosen, placed.left))
     return frozenset(placed.placed)
@@ -158,21 +173,23 @@ def _open(chosen: _Chosen, packing: Packing, bins: Sequence[Bin], *, most: int |
     opened = [name for name in packing.placed if name in group and name not in chosen.serve]
     for name in opened[:most]:
         pool = chosen.fleet.pools[group[name]]
-        if chosen.room(pool) > 0:
-            chosen.ask(NodeName(name), pool, f"for pending {words(packing.placed[name])}")
+        member = chosen.fleet.by_name[NodeName(name)]
+        if chosen.room(pool, member).nodes > 0:
+            chosen.ask(member, pool, f"for pending {words(packing.placed[name])}")
 
 
 def _unmet(chosen: _Chosen, left: tuple[Shape, ...]) -> Iterator[Refusal]:
     for shape in left:
         able = [pool for pool in chosen.fleet.pools.values() if can_take(promised(pool), shape)]
         allowed = [p for p in able if p.gpus_per_node == 0 or opens_gpu_nodes(shape)]
-        at_max = [p for p in allowed if chosen.room(p) <= 0]
+        full = [(p, bound) for p in allowed if (bound := chosen.room(p)).nodes <= 0]
         what, figure = words((shape,)), float(shape.count)
         if able and not allowed:
             yield Refusal(rule="no_gpu_asked", figure=figure, text=f"{what}: no GPU node is started for it")
-        elif allowed and len(at_max) == len(allowed):
-            limits = ", ".join(f"{p.name} is at {chosen.fleet.max_words(p)}" for p in at_max)
-            yield Refusal(rule="max", figure=figure, text=f"{what} waits: {limits}", pool=at_max[0].name)
+        elif allowed and len(full) == len(allowed):
+            limits = ", ".join(f"{p.name} is at {bound.words}" for p, bound in full)
+            pool, first = full[0]
+            yield Refusal(rule=first.rule, figure=figure, text=f"{what} waits: {limits}", pool=pool.name)
         else:
             text = f"{what} waits: no sound node on standby could take it"
             yield Refusal(rule="candidates", figure=figure, text=text)
@@ -184,8 +201,8 @@ def _take_back_busy(chosen: _Chosen) -> None:
         ray, pool = member.node.ray, chosen.fleet.pool_of(member)
         is_busy = chosen.fleet.sight is not None and ray is not None and ray.status is RayStatus.RUNNING
         is_released = member.standing is Standing.RELEASED and member.node.name not in chosen.serve
-        if is_released and is_busy and chosen.room(pool) > 0:
-            chosen.ask(member.node.name, pool, "work came back before it drained")
+        if is_released and is_busy and chosen.room(pool, member).nodes > 0:
+            chosen.ask(member, pool, "work came back before it drained")
 
 
 def _for_minimum(chosen: _Chosen, pool: Pool) -> None:

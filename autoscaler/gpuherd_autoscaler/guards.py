@@ -10,8 +10,8 @@ from typing import Final
 
 from gpuherd.names import NodeName
 from gpuherd.phases import Lifecycle
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
-from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.snapshot import Freshness, NodeView, Snapshot
 from gpuherd_autoscaler.standing import CONFINING, COUNTED, Member, on_way_out
 
@@ -71,6 +71,11 @@ def _grounds(
         return f"only {seen} of {len(expected)} expected nodes are in sight"
     if len(turned) > max(1.0, BAD_RATIO * len(expected)):
         return f"{len(turned)} of {len(expected)} nodes turned bad within {limits.thaw_s:g} s"
+    counted = {node.name for node in expected}
+    for rack in limits.racks:
+        members = counted.intersection(rack.names)
+        if len(members) > 1 and members <= turned.keys():
+            return f"all {len(members)} nodes of rack {rack.name} turned bad within {limits.thaw_s:g} s"
     return ""
 
 

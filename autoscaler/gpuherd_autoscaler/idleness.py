@@ -2,7 +2,7 @@
 
 from gpuherd.phases import Phase
 from gpuherd.ray import RayStatus
-from gpuherd_autoscaler.pools import Limits
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.snapshot import NodeView
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from gpuherd.errors import Retryable
 from gpuherd.ray import Shape
 from gpuherd_autoscaler.decide import decide
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.plan import Plan
-from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.snapshot import Snapshot
 
 _POLLS = 2

@@ -11,7 +11,7 @@ from gpuherd.ray import ClusterSight, RayNode
 from gpuherd.wire.documents import Online, State, Witness
 from gpuherd_autoscaler import pools
 from gpuherd_autoscaler.lifecycle import Sighting, place
-from gpuherd_autoscaler.pools import Limits
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.snapshot import NodeView, Snapshot, Sourced
 
 

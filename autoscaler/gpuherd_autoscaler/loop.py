@@ -23,10 +23,10 @@ from gpuherd_autoscaler.imagine import imagine
 from gpuherd_autoscaler.inventory import by_name
 from gpuherd_autoscaler.lease import Lease, SoleLease
 from gpuherd_autoscaler.ledger import LedgerFailed, Mode, Note
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.news import News
 from gpuherd_autoscaler.plan import Plan
-from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.record import Inputs
 from gpuherd_autoscaler.snapshot import GossipSight, Snapshot, Sourced

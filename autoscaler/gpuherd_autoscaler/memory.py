@@ -5,8 +5,11 @@ Lost with the process, on purpose: a new process observes anew before it takes a
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from gpuherd.names import NodeName, PoolName
+
+MINUTE_S: Final = 60.0
 
 Resources = tuple[tuple[str, float], ...]
 """Key of a shape: its sorted (resource, amount) pairs."""
@@ -30,10 +33,14 @@ class Memory:
     """Since when each node was idle at every sample."""
     asked: frozenset[NodeName] = frozenset()
     """Nodes that were asked to serve at the last decision."""
+    in_ray: frozenset[NodeName] = frozenset()
+    """Nodes that Ray listed alive at the last decision."""
     waiting_since: Mapping[NodeName, float] = field(default_factory=dict)
     """Since when each node has been asked to serve while Ray does not list it."""
     turned_on_at: Mapping[PoolName, float] = field(default_factory=dict)
     """When a node of the pool was last turned on."""
+    started_at: Mapping[NodeName, float] = field(default_factory=dict)
+    """When nodes outside Ray were asked to serve, within the last minute."""
     last_poll: Poll | None = None
     poll_before: Poll | None = None
     bad: frozenset[NodeName] = frozenset()

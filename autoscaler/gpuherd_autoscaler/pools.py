@@ -1,7 +1,4 @@
-"""Pools: which nodes are ours, how many of them may serve, and what one of them offers to Ray.
-
-Settings only (``[[pool]]``) and the limits that decisions take from them; nothing here looks at the fleet.
-"""
+"""Pools: which nodes are ours, how many of them may serve, and what one of them offers. Settings."""
 
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -9,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from gpuherd import slots
 from gpuherd.names import NameInvalid, NodeName, PoolName, expand_nodes, parse_name
-from gpuherd_autoscaler.asks import Terms
 from gpuherd_autoscaler.wishes import Wishes
 
 _expanded = functools.lru_cache(maxsize=64)(expand_nodes)
@@ -57,6 +53,14 @@ class Pool:
     """Warm spares while a ``[[window]]`` is open, by its name, such as ``{ day = 2 }``. Of several open
     ones, and ``warm_spares``, the greatest counts."""
 
+    starting_max: int | None = None
+    """Nodes that may be starting at once. Unset = no bound. A group that needs more nodes than this to
+    start at once never gets them, and the plan says so."""
+
+    starts_per_minute: int | None = None
+    """Nodes that may start within any 60 s, as a power feed, a boot server or Ray's head may need. Unset =
+    no bound. The same holds for groups."""
+
     leaving_max: int | None = None
     """Nodes that may be on their way out at once by our acts. Unset = the drain budget of the pool:
     10 % of its size, and never less than one. Higher shrinks faster and risks more at a time."""
@@ -89,8 +93,10 @@ class Pool:
         for window, spares in sorted(self.warm_spares_in.items()):
             if spares < 0:
                 yield f"warm_spares_in.{window}", "must not be negative"
-        if self.leaving_max is not None and self.leaving_max < 1:
-            yield "leaving_max", "must be at least 1, else no node could ever leave"
+        for key, act in (("leaving_max", "leave"), ("starting_max", "start"), ("starts_per_minute", "start")):
+            bound: int | None = getattr(self, key)
+            if bound is not None and bound < 1:
+                yield key, f"must be at least 1, else no node could ever {act}"
 
     def _bounds_problems(self, size: int) -> Iterator[tuple[str, str]]:
         if self.floor < 0:
@@ -145,33 +151,6 @@ class Deferrable:
         """Yield what makes these values unusable."""
         if not self.resource or self.resource in ("CPU", "GPU", "memory", "object_store_memory"):
             yield "resource", f"{self.resource!r} must be a custom resource"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What ``decide`` is bound by: the pools and the times after which data or waiting is over."""
-
-    pools: tuple[Pool, ...]
-    triggers: tuple[Terms, ...] = ()
-    deferrable: Deferrable = Deferrable()
-
-    state_fresh_s: float = 30.0
-    """A state document older than this says nothing of the present. At least two publishing periods."""
-
-    witness_fresh_s: float = 15.0
-    """A witness older than this proves no idleness."""
-
-    join_timeout_s: float = 180.0
-    """A node asked to serve that has not joined by then is no longer counted on."""
-
-    settle_s: float = 180.0
-    """How long after a new session of Ray's head nothing is taken away, unless 90 % are back before."""
-
-    thaw_s: float = 60.0
-    """How long the fleet must look sound again before FROZEN ends; also the window of "turned bad"."""
-
-    sample_gap_s: float = 30.0
-    """Two decisions further apart than this make no continuous observation: idle clocks start anew."""
 
 
 def index(pools: Sequence[Pool]) -> dict[NodeName, PoolName]:

@@ -1,9 +1,12 @@
 """Racks: hosts that share a switch or a power feed, and so may fail together. Settings (``[[rack]]``)."""
 
+import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuherd.names import NameInvalid, NodeName, expand_nodes, parse_name
+
+_expanded = functools.lru_cache(maxsize=256)(expand_nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +20,11 @@ class Rack:
     """The hosts of the rack, such as ``["gpu-[001-008]"]``. Gossip asks witnesses from as many racks as
     there are; with none given, a rack whose switch fails may hold most witnesses of its own hosts."""
 
+    @property
+    def names(self) -> tuple[NodeName, ...]:
+        """Return the listed hosts; raises NameInvalid."""
+        return _expanded(self.nodes)
+
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (key, why) for everything that cannot be used."""
         try:
@@ -24,7 +32,7 @@ class Rack:
         except NameInvalid as error:
             yield "name", str(error)
         try:
-            if not expand_nodes(self.nodes):
+            if not self.names:
                 yield "nodes", "names no node"
         except NameInvalid as error:
             yield "nodes", str(error)
@@ -32,7 +40,7 @@ class Rack:
 
 def racks_of(racks: Sequence[Rack]) -> Mapping[NodeName, str]:
     """Return each listed node's rack."""
-    return {name: rack.name for rack in racks for name in expand_nodes(rack.nodes)}
+    return {name: rack.name for rack in racks for name in rack.names}
 
 
 def rack_problems(racks: Sequence[Rack], known: Collection[NodeName]) -> Iterator[tuple[str, str]]:
@@ -44,7 +52,7 @@ def rack_problems(racks: Sequence[Rack], known: Collection[NodeName]) -> Iterato
             yield f"rack[{i}].name", f"{rack.name!r} is the name of rack[{first[rack.name]}] too"
         first.setdefault(rack.name, i)
         try:
-            listed = expand_nodes(rack.nodes)
+            listed = rack.names
         except NameInvalid:
             continue  # reported by the rack itself
         for name in listed:

@@ -11,9 +11,9 @@ import msgspec
 
 from gpuherd_autoscaler import plan as plans
 from gpuherd_autoscaler.decide import decide
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.plan import Plan
-from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.snapshot import Snapshot
 
 

@@ -10,8 +10,11 @@ from gpuherd.broker_settings import BrokerSettings, parse_url
 from gpuherd.gossip_settings import GossipSettings, loopback_problems
 from gpuherd.names import ClusterName, NameInvalid, NodeName, parse_name
 from gpuherd.settings import Secret
+from gpuherd_autoscaler.disruption import Disruption, disruption_problems
 from gpuherd_autoscaler.ledger import Mode
-from gpuherd_autoscaler.pools import Deferrable, Limits, Pool, pool_problems
+from gpuherd_autoscaler.limits import Limits
+from gpuherd_autoscaler.pools import Deferrable, Pool, pool_problems
+from gpuherd_autoscaler.quota import Quota
 from gpuherd_autoscaler.racks import Rack, rack_problems
 from gpuherd_autoscaler.triggers.settings import Trigger, trigger_problems
 from gpuherd_autoscaler.windows import Window, window_problems
@@ -129,6 +132,9 @@ class ScalerSettings:
     """Times of the day or week that triggers, ``[deferrable]`` and ``warm_spares_in`` name."""
     trigger: tuple[Trigger, ...] = ()
     deferrable: Deferrable = field(default_factory=Deferrable)
+    quota: Quota = field(default_factory=Quota)
+    disruption: tuple[Disruption, ...] = ()
+    """Budgets for what the autoscaler takes away, beside each pool's ``leaving_max``."""
     rack: tuple[Rack, ...] = ()
     """Optional. A host that stands in none counts as a rack of its own."""
 
@@ -139,6 +145,9 @@ class ScalerSettings:
             pools=self.pool,
             triggers=tuple(trigger.terms for trigger in self.trigger),
             deferrable=self.deferrable,
+            quota=self.quota,
+            disruptions=self.disruption,
+            racks=self.rack,
         )
 
     def problems(self) -> Iterator[tuple[str, str]]:
@@ -150,6 +159,7 @@ class ScalerSettings:
         yield from pool_problems(self.pool)
         yield from trigger_problems(self.trigger, [pool.name for pool in self.pool])
         yield from window_problems(self.window, tuple(_windows_used(self)))
+        yield from disruption_problems(self.disruption, {pool.name for pool in self.pool})
         yield from rack_problems(self.rack, _listed(self.pool))
         if not self.insecure:
             yield "insecure", "must be true: certificates are not supported yet, so only loopback is"
@@ -167,6 +177,9 @@ def _windows_used(settings: ScalerSettings) -> Iterator[tuple[str, str]]:
     for i, pool in enumerate(settings.pool):
         for window in pool.warm_spares_in:
             yield f"pool[{i}].warm_spares_in.{window}", window
+    for i, each in enumerate(settings.disruption):
+        if each.window:
+            yield f"disruption[{i}].window", each.window
     if settings.deferrable.window:
         yield "deferrable.window", settings.deferrable.window
 

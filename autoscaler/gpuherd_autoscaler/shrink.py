@@ -1,10 +1,12 @@
 """Which nodes to ask no longer, and why each other serving node stays. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuherd.names import NodeName
 from gpuherd_autoscaler.demand import Demand, words
+from gpuherd_autoscaler.disruption import Budget, Reason, budget
 from gpuherd_autoscaler.fleet import Fleet
 from gpuherd_autoscaler.growth import Growth, is_spare
 from gpuherd_autoscaler.idleness import doubt
@@ -30,11 +32,17 @@ class _Pool:
     pool: Pool
     above_floor: int
     spares: int
-    budget: int
+    budgets: dict[Reason, Budget]
+    leaving: int
     above_ceiling: int
     release: dict[NodeName, str] = field(default_factory=dict)
     stay: dict[NodeName, str] = field(default_factory=dict)
-    held_back: int = 0
+    held_back: Counter[Reason] = field(default_factory=Counter)
+
+    @property
+    def reason(self) -> Reason:
+        """Return why one more would go now."""
+        return Reason.ABOVE_MAX if self.above_ceiling > 0 else Reason.IDLE
 
 
 def shrink(fleet: Fleet, demand: Demand, growth: Growth) -> Shrinking:
@@ -46,11 +54,10 @@ def shrink(fleet: Fleet, demand: Demand, growth: Growth) -> Shrinking:
         choice = _shrink_pool(fleet, pool, demand, growth)
         release |= choice.release
         stay |= choice.stay
-        if choice.held_back:
-            text = f"{choice.held_back} idle nodes of pool {pool.name} wait for those on their way out"
-            refusals.append(
-                Refusal(rule="budget", figure=float(pool.leaving_budget), text=text, pool=pool.name)
-            )
+        for reason, count in sorted(choice.held_back.items()):
+            bound = choice.budgets[reason]
+            text = f"{count} idle nodes of pool {pool.name} wait: {bound.words}"
+            refusals.append(Refusal(rule=bound.rule, figure=float(bound.nodes), text=text, pool=pool.name))
     return Shrinking(release=dict(sorted(release.items())), stay=stay, refusals=tuple(refusals))
 
 
@@ -61,7 +68,10 @@ def _shrink_pool(fleet: Fleet, pool: Pool, demand: Demand, growth: Growth) -> _P
         pool=pool,
         above_floor=healthy - fleet.floor(pool),
         spares=sum(is_spare(fleet, m, growth.used) for m in members) - fleet.spares(pool),
-        budget=pool.leaving_budget - sum(m.is_leaving for m in members),
+        budgets={
+            reason: budget(pool, reason, fleet.limits.disruptions, fleet.open_windows) for reason in Reason
+        },
+        leaving=sum(m.is_leaving for m in members),
         above_ceiling=sum(m.standing in BOUNDED for m in members) - pool.ceiling,
     )
     grows = any(m.node.name in growth.serve for m in members)
@@ -140,16 +150,14 @@ def _choose(fleet: Fleet, member: Member, choice: _Pool) -> None:
         choice.stay[node.name] = f"idle, and its pool would fall below {fleet.min_words(pool)}"
     elif choice.spares <= 0 and choice.above_ceiling <= 0:
         choice.stay[node.name] = f"idle, kept as one of {fleet.spares(pool)} warm spares"
-    elif choice.budget <= 0:
-        choice.held_back += 1
-        choice.stay[node.name] = (
-            f"idle, and {pool.leaving_budget} of its pool may be on their way out at once"
-        )
+    elif choice.leaving >= choice.budgets[choice.reason].nodes:
+        choice.held_back[choice.reason] += 1
+        choice.stay[node.name] = f"idle, and {choice.budgets[choice.reason].words}"
     else:
-        above = choice.above_ceiling > 0
-        why = f"above {fleet.max_words(pool)}" if above else "no pending demand fits it"
+        is_above = choice.reason is Reason.ABOVE_MAX
+        why = f"above {fleet.max_words(pool)}" if is_above else "no pending demand fits it"
         choice.release[node.name] = f"idle for {idle_s:.0f} s, {why}"
         choice.above_floor -= 1
         choice.spares -= 1
-        choice.budget -= 1
+        choice.leaving += 1
         choice.above_ceiling -= 1

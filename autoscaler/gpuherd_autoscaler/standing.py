@@ -9,9 +9,10 @@ from gpuherd.health import Action, Severity
 from gpuherd.phases import Lifecycle, Phase
 from gpuherd.ray import RayStatus
 from gpuherd_autoscaler.lifecycle import foreign_hold
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.packing import BASIC, GPU, UNBOUNDED
-from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_autoscaler.pools import Pool
 from gpuherd_autoscaler.snapshot import NodeView
 
 

@@ -15,7 +15,8 @@ from gpuherd.phases import Phase
 from gpuherd.wire import topics
 from gpuherd.wire.codec import decode
 from gpuherd.wire.documents import Desired, State
-from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_autoscaler.limits import Limits
+from gpuherd_autoscaler.pools import Pool
 from gpuherd_sim import agent_program, host, scaler_program
 from gpuherd_sim.host import Host, Place
 from gpuherd_sim.journal import Journal

@@ -12,9 +12,9 @@ from gpuherd_autoscaler.commander import Commander
 from gpuherd_autoscaler.inventory import Inventory
 from gpuherd_autoscaler.lease import StoreLease
 from gpuherd_autoscaler.ledger import Mode
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.loop import Loop
 from gpuherd_autoscaler.people import People
-from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.sources import Inbox, SightReader
 from gpuherd_sim.memory_bus import Broker, MemoryBus

@@ -28,9 +28,10 @@ from gpuherd_autoscaler.api import Api
 from gpuherd_autoscaler.book import Book
 from gpuherd_autoscaler.commander import Commander
 from gpuherd_autoscaler.faces import Look
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.loop import Loop
 from gpuherd_autoscaler.people import People
-from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_autoscaler.pools import Pool
 from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.sources import SightReader
 from gpuherd_autoscaler.sqlite_ledger import KEPT_EVENTS, SqliteLedger

@@ -26,8 +26,9 @@ from gpuherd.ray import RayStatus, Shape
 from gpuherd.wire.documents import Witness
 from gpuherd_autoscaler import plan as plans
 from gpuherd_autoscaler.decide import decide
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.plan import Plan
-from gpuherd_autoscaler.pools import Limits
+from gpuherd_autoscaler.quota import Quota
 from gpuherd_autoscaler.snapshot import Freshness, NodeView, Snapshot
 
 SIZE = 6
@@ -110,6 +111,23 @@ def test_growth_never_exceeds_max(bounds: Limits, seen: list) -> None:  # type: 
     # Of the booting some may have run out of time: they no longer count, so max is a bound for the rest.
     late = sum(n.lifecycle is Lifecycle.BOOTING for n in seen[-1][0])
     assert not plan.serve or asked + silent_in_time - late + len(plan.serve) <= ceiling
+
+
+@FEW
+@given(bounds, looks, st.integers(0, SIZE), st.integers(1, 3))
+def test_growth_never_exceeds_quota_and_starts(
+    bounds: Limits,
+    seen: list,  # type: ignore[type-arg]
+    quota: int,
+    starting: int,
+) -> None:
+    narrow = replace(bounds.pools[0], starting_max=starting)
+    _, plan = run(replace(bounds, pools=(narrow,), quota=Quota(nodes=quota)), seen)
+    nodes = {n.name: n for n in seen[-1][0]}
+    starts = [name for name in plan.serve if not nodes[name].is_in_ray]
+    assert len(starts) <= starting
+    serve = sum(n.serve and n.is_in_ray and not n.holds and n.age_s == 1.0 for n in nodes.values())
+    assert not plan.serve or serve + len(plan.serve) <= quota
 
 
 @FEW

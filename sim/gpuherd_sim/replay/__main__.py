@@ -9,7 +9,7 @@ from typing import Final
 
 from gpuherd.errors import ConfigInvalid, HerdError
 from gpuherd.shell.config_file import load
-from gpuherd_autoscaler.pools import Limits
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.settings import ScalerSettings
 from gpuherd_sim.replay import history, trace
 from gpuherd_sim.replay.faults import LLAMA3_PER_NODE_HOUR, FaultModel

@@ -13,9 +13,9 @@ from gpuherd.errors import HerdError
 from gpuherd.names import NodeName
 from gpuherd_autoscaler import record
 from gpuherd_autoscaler.decide import decide
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.plan import Plan
-from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.record import Decided
 
 _GAP_S: Final = 300.0

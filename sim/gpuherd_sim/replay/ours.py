@@ -12,9 +12,9 @@ from gpuherd.phases import Lifecycle, Phase
 from gpuherd.ray import ClusterSight, Gang, RayNode, RayStatus, Shape
 from gpuherd.wire.documents import Witness
 from gpuherd_autoscaler.decide import decide
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
 from gpuherd_autoscaler.plan import Plan
-from gpuherd_autoscaler.pools import Limits
 from gpuherd_autoscaler.snapshot import Freshness, NodeView, Snapshot, Sourced
 from gpuherd_sim.replay.policy import Decision
 from gpuherd_sim.replay.world import Host, Power, World

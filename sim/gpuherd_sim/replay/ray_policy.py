@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from gpuherd_autoscaler.pools import Limits
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_sim.replay.policy import Decision
 from gpuherd_sim.replay.ray_scheduler import Answer, Ask, Node
 from gpuherd_sim.replay.world import Host, Power, World

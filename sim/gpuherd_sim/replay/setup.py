@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpuherd_autoscaler.pools import Limits
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_sim.replay.faults import FaultModel, draw
 from gpuherd_sim.replay.ours import Ours
 from gpuherd_sim.replay.policy import Policy

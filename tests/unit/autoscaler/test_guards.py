@@ -6,6 +6,7 @@ import pytest
 from tests.kit.fleets import Scaler, gpus, limits, pool, serving, sick, silent, standby
 
 from gpuherd.phases import Lifecycle
+from gpuherd_autoscaler.racks import Rack
 from gpuherd_autoscaler.snapshot import Freshness, NodeView
 
 LONG_S = 700.0
@@ -121,3 +122,13 @@ def test_a_restarted_head_that_tells_of_no_demand_lowers_nothing() -> None:
     scaler.look_for(LONG_S, busy, [gpus(1, 5)])
     empty = [replace(n, ray=None, lifecycle=Lifecycle.JOINING) for n in busy]
     assert scaler.look_for(100, empty, session="other").release == ()
+
+
+def test_a_whole_rack_that_turns_bad_freezes_however_large_the_fleet_is() -> None:
+    """Two of thirty are fewer than a fifth; a fault that they share may be ours to make worse."""
+    rack = Rack(name="r1", nodes=("n-[1-2]",))
+    scaler = Scaler(bounds=replace(limits(pool(30)), racks=(rack,)))
+    well = [standby(f"n-{i}") for i in range(1, 31)]
+    assert scaler.look_for(10.0, well).frozen == ""
+    assert scaler.look([sick("n-1"), *well[1:]]).frozen == ""
+    assert "all 2 nodes of rack r1 turned bad" in scaler.look([sick("n-1"), sick("n-2"), *well[2:]]).frozen

@@ -14,10 +14,11 @@ from gpuherd.wire.documents import Gpu, Online
 from gpuherd_autoscaler.book import Book
 from gpuherd_autoscaler.inventory import Inventory
 from gpuherd_autoscaler.ledger import Change, Mode
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.loop import Loop
 from gpuherd_autoscaler.orders import Ask
 from gpuherd_autoscaler.people import DrainWish, People
-from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_autoscaler.pools import Pool
 from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.snapshot import Freshness, Sourced
 from gpuherd_autoscaler.steering import Steering

@@ -5,7 +5,8 @@ import pytest
 from gpuherd.errors import ConfigInvalid
 from gpuherd.names import PoolName
 from gpuherd.settings import parse
-from gpuherd_autoscaler.pools import Limits, Pool, pool_problems
+from gpuherd_autoscaler.limits import Limits
+from gpuherd_autoscaler.pools import Pool, pool_problems
 
 
 def problems(*pools: dict[str, object]) -> dict[str, str]:

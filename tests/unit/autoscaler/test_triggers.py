@@ -9,8 +9,9 @@ from gpuherd.errors import ConfigInvalid
 from gpuherd.names import PoolName
 from gpuherd.settings import parse
 from gpuherd_autoscaler.asks import Terms, ask_of
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.plan import Plan
-from gpuherd_autoscaler.pools import Deferrable, Limits, Pool
+from gpuherd_autoscaler.pools import Deferrable, Pool
 from gpuherd_autoscaler.settings import ScalerSettings
 from gpuherd_autoscaler.snapshot import Freshness, Sourced
 from gpuherd_autoscaler.triggers.kinds import TriggerMissing, make

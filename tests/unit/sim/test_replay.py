@@ -14,8 +14,9 @@ import pytest
 from gpuherd.names import NodeName, PoolName
 from gpuherd_autoscaler import record
 from gpuherd_autoscaler.decide import decide
+from gpuherd_autoscaler.limits import Limits
 from gpuherd_autoscaler.memory import Memory
-from gpuherd_autoscaler.pools import Limits, Pool
+from gpuherd_autoscaler.pools import Pool
 from gpuherd_autoscaler.record import Inputs
 from gpuherd_autoscaler.snapshot import Snapshot
 from gpuherd_sim.replay import history, trace
