@@ -46,6 +46,7 @@ from gpuherd_autoscaler.plan import Plan
 from gpuherd_autoscaler.publisher import Publisher
 from gpuherd_autoscaler.racks import racks_of
 from gpuherd_autoscaler.record import Inputs, append
+from gpuherd_autoscaler.scrape_targets import ScrapeTargets
 from gpuherd_autoscaler.settings import ScalerSettings
 from gpuherd_autoscaler.sources import Inbox, SightReader
 from gpuherd_autoscaler.sqlite_decisions import SqliteDecisions
@@ -137,12 +138,13 @@ async def _serve(settings: ScalerSettings, ledger: SqliteLedger, kept: SqliteDec
         look = functools.partial(_look, book, loop, bus)
         api = Api(People(book), commander, look, is_ready=lambda: _why_not_ready(loop))
         _feed(api, book, ledger)
-        metrics = _metrics(lambda: _facts(look(), loop, inbox))
+        pages = _pages(settings, herd, lambda: _facts(look(), loop, inbox))
         steering = SteeringApi(Steering(book), look, lambda: _promote(lease, loop), on_news=loop.wake)
         others = [*Explanations(book=book, loop=loop, chronicle=chronicle).routes(), *steering.routes()]
         hearing = _hearing(settings, clock, herd, loop)
+        listening = _listening(settings, api, pages, others)
         watch = _watch(settings, clock, loop)
-        async with hearing, _listening(settings, api, metrics, others), asyncio.TaskGroup() as group:
+        async with hearing, listening, asyncio.TaskGroup() as group:
             log.info(
                 "autoscaler.started", cluster=settings.cluster, mode=book.mode.value, nodes=len(herd.names)
             )
@@ -236,25 +238,30 @@ async def _broker(settings: ScalerSettings) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _listening(
-    settings: ScalerSettings, api: Api, metrics: web.RouteDef, others: list[web.RouteDef]
+    settings: ScalerSettings, api: Api, pages: list[web.RouteDef], others: list[web.RouteDef]
 ) -> AsyncIterator[None]:
-    """Serve API and metrics on the socket and, when a port is set, metrics and liveness on loopback."""
+    """Serve all on the socket and, when a port is set, the pages for Prometheus and liveness on loopback."""
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(
-            serving(api.app(metrics, *others), Unix(path=Path(settings.api.socket), key="api.socket"))
+            serving(api.app(*pages, *others), Unix(path=Path(settings.api.socket), key="api.socket"))
         )
         if settings.metrics.port:
             place = Tcp(host=settings.metrics.host, port=settings.metrics.port, key="metrics.port")
-            page = new_app([metrics, web.get("/livez", api.livez), web.get("/readyz", api.readyz)])
+            page = new_app([*pages, web.get("/livez", api.livez), web.get("/readyz", api.readyz)])
             await stack.enter_async_context(serving(page, place))
         yield
 
 
-def _metrics(read: Callable[[], ScalerFacts]) -> web.RouteDef:
+def _pages(settings: ScalerSettings, herd: Herd, read: Callable[[], ScalerFacts]) -> list[web.RouteDef]:
+    """Return the routes for Prometheus: our own page, and what else it should scrape."""
+
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=render(read()), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
 
-    return web.get("/metrics", metrics)
+    place = settings.metrics
+    own = f"{place.host}:{place.port}" if place.port else ""
+    targets = ScrapeTargets(herd=herd, address=place.agents, own=own)
+    return [web.get("/metrics", metrics), *targets.routes()]
 
 
 def _facts(look: Look, loop: Loop, inbox: Inbox) -> ScalerFacts:

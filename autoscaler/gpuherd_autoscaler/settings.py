@@ -102,12 +102,18 @@ class MetricsSection:
 
     host: str = "127.0.0.1"
     port: int = 0
-    """Port of ``/metrics``, ``/livez`` and ``/readyz``. 0 = only on the API's socket."""
+    """Port of ``/metrics``, ``/livez``, ``/readyz`` and the list of targets. 0 = only on the API's socket."""
+    agents: str = "{node}:9440"
+    """Where Prometheus finds an agent's page, with ``{node}`` for its name: told to it as a list of all
+    expected nodes. Names that Prometheus' host cannot resolve look like dead hosts."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with the port."""
         if not 0 <= self.port <= _MAX_PORT:
             yield "port", f"{self.port} is outside 0 to {_MAX_PORT}"
+        host, colon, port = self.agents.rpartition(":")
+        if not (host and colon and port.isdecimal() and 0 < int(port) <= _MAX_PORT):
+            yield "agents", f"{self.agents[:80]!r} is not host:port, such as '{{node}}:9440'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 from tests.kit.broker import Mosquitto, free_port
+from tests.kit.prometheus import prometheus
+from tests.kit.repository import ROOT
 from tests.kit.scaler import ONE, state
 
 from gpuherd.broker_settings import BrokerSettings
@@ -449,3 +451,24 @@ def test_what_is_taken_already_is_named(daemon: Daemon, tmp_path: Path, what: st
     key = {"port": "broker.", "socket": "api.socket", "ledger": "state_dir"}[what]
     assert key in done.stderr
     assert daemon.get("/livez")[0] == 200
+
+
+@pytest.mark.prometheus
+async def test_prometheus_misses_a_host_that_never_spoke(daemon: Daemon, tmp_path: Path) -> None:
+    """The configuration is the one that agentctl prints; only its pace is quicker."""
+    daemon.start()
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [BIN / "agentctl", "--socket", daemon.socket, "prometheus", "config", "--rules", ROOT / "alerts"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    config = done.stdout.replace("15s", "1s").replace("gpuherd-*.yml", "gpuherd-node.yml")
+    async with prometheus(tmp_path, config) as server:
+        silent = await server.until('up{job="gpuherd-agent"} == 0', 3)
+        assert {(s["node"], s["pool"], s["cluster"], s["instance"]) for s in silent} == {
+            (f"n-{i}", "p", "herd", f"n-{i}:9440") for i in (1, 2, 3)
+        }
+        await server.until('up{job="gpuherd-autoscaler", cluster="herd"} == 1', 1)
+        await server.until('ALERTS{alertname="GpuherdAgentSilent", alertstate="pending"}', 3)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from tests.kit.prometheus import prometheus
 
 from gpuherd.names import PoolName
 from gpuherd.settings import Secret
@@ -173,28 +174,6 @@ async def test_one_that_hangs_delays_no_other_and_none_ends_the_watch() -> None:
     assert (good.freshness, good.value) == (Freshness.STALE, 3)
 
 
-@asynccontextmanager
-async def prometheus(folder: Path) -> AsyncIterator[str]:
-    """Run the real server, which scrapes itself, while the block lasts."""
-    (port,) = free_ports(1)
-    config = folder / "prometheus.yml"
-    config.write_text(
-        "global: {scrape_interval: 1s}\n"
-        f"scrape_configs: [{{job_name: self, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}]\n"
-    )
-    process = await asyncio.create_subprocess_exec(
-        *("prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"),
-        f"--web.listen-address=127.0.0.1:{port}",
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        await process.wait()
-
-
 @pytest.mark.prometheus
 async def test_a_real_prometheus_is_asked(tmp_path: Path) -> None:
     async def ask(url: str, query: str) -> float:
@@ -204,7 +183,9 @@ async def test_a_real_prometheus_is_asked(tmp_path: Path) -> None:
         finally:
             await source.close()
 
-    async with prometheus(tmp_path) as url:
+    config = "scrape_configs: [{job_name: s, scrape_interval: 1s, static_configs: [{targets: [SELF]}]}]"
+    async with prometheus(tmp_path, config) as server:
+        url = server.url
         async with asyncio.timeout(40):
             while True:
                 try:
