@@ -14,9 +14,10 @@ from gpuherd_agent.refusals import JoinRefusal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verify:
-    """Make the checks of a join against this head."""
+    """Make the checks of a join against this head; a rehearsal leads to no join."""
 
     head: str
+    is_rehearsal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

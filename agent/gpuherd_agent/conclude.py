@@ -12,7 +12,7 @@ from gpuherd_agent.acts import Drained, Looked, Outcome, Released, Started, Star
 from gpuherd_agent.membership import Event
 from gpuherd_agent.memory import DrainRecord, NodeMemory
 from gpuherd_agent.moves import move
-from gpuherd_agent.refusals import HEAD_FAULTS
+from gpuherd_agent.refusals import HEAD_FAULTS, JoinRefusal
 from gpuherd_agent.station import Facts, Station, Step
 
 RETRY_DRAIN_S: Final = 2.0
@@ -20,6 +20,7 @@ RETRY_IDLE_S: Final = 5.0
 RETRY_STOP_S: Final = 30.0
 RETRY_FIRST_S: Final = 2.0
 RETRY_CAP_S: Final = 300.0
+_LOSSES: Final = (JoinRefusal.RAYLET_GONE, JoinRefusal.NOT_ALIVE)
 
 
 def conclude(station: Station, memory: NodeMemory, outcome: Outcome, facts: Facts) -> Step:
@@ -43,16 +44,35 @@ def conclude(station: Station, memory: NodeMemory, outcome: Outcome, facts: Fact
 
 
 def _verified(outcome: Verified, station: Station, memory: NodeMemory, facts: Facts) -> Step:
+    if station.phase is Phase.OUTSIDE:
+        return _rehearsed(outcome, station, memory)
     if outcome.preflight.passed:
         moved = move(station, Event.PASSED, facts, "checks passed, starting Ray")
         warned = tuple(("join.warned", f"{c.what}: {c.mend}") for c in outcome.preflight.warnings)
         memory, news = _with_session(memory, outcome.preflight.session)
         return Step(station=moved, memory=memory, news=(*news, ("join.started", moved.reason), *warned))
-    codes = tuple(dict.fromkeys(str(check.code) for check in outcome.preflight.refusals))
+    codes = _codes(outcome)
     refused = replace(move(station, Event.REFUSED, facts, ""), obstacles=codes)
-    if HEAD_FAULTS & set(codes):
-        refused = replace(refused, head_turn=station.head_turn + 1)
+    refused = replace(refused, head_turn=station.head_turn + bool(HEAD_FAULTS & set(codes)))
     return _failed(refused, memory, facts, outcome.preflight.reason, "join.refused")
+
+
+def _rehearsed(outcome: Verified, station: Station, memory: NodeMemory) -> Step:
+    """Tell what would keep the node out, when that changes. What took a held node out is not forgotten."""
+    codes = _codes(outcome)
+    lost = tuple(c for c in station.obstacles if c in _LOSSES and c not in codes and memory.holds)
+    rehearsed = replace(
+        station,
+        obstacles=(*lost, *codes),
+        head_turn=station.head_turn + bool(HEAD_FAULTS & set(codes)),
+    )
+    is_new = bool(codes) and rehearsed.obstacles != station.obstacles
+    news = (("join.doubtful", f"would not join: {outcome.preflight.reason}"),) if is_new else ()
+    return Step(station=rehearsed, memory=memory, news=news)
+
+
+def _codes(outcome: Verified) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(check.code) for check in outcome.preflight.refusals))
 
 
 def _with_session(memory: NodeMemory, session: str) -> tuple[NodeMemory, tuple[tuple[str, str], ...]]:

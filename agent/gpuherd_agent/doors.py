@@ -140,6 +140,10 @@ class HeadDoor(Protocol):
         """Return what the head runs; raises HeadUnreachable."""
         ...
 
+    async def knock(self, head: str) -> bool:
+        """Say whether the head's port takes a connection now; well below a second when it does."""
+        ...
+
     async def node(self, head: str, node_id: RayNodeId) -> RayNode | None:
         """Return the node as the GCS lists it, None if it is not listed; raises HeadUnreachable."""
         ...

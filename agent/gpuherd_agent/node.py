@@ -118,7 +118,11 @@ class Node:
                 heads=outside.heads,
                 store=outside.store,
                 gate=Gate(
-                    raylets=outside.raylets, heads=outside.heads, smoke=outside.smoke, hooks=outside.hooks
+                    raylets=outside.raylets,
+                    heads=outside.heads,
+                    clock=clock,
+                    smoke=outside.smoke,
+                    hooks=outside.hooks,
                 ),
                 hooks=outside.hooks,
             ),

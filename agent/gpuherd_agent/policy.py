@@ -14,7 +14,7 @@ from gpuherd.health import Action, Severity
 from gpuherd.holds import Hold, HoldKind
 from gpuherd.names import HoldId
 from gpuherd.phases import Phase
-from gpuherd_agent import draining, moves, shrink, strikes
+from gpuherd_agent import draining, moves, shrink, strikes, warmth
 from gpuherd_agent.acts import Release, Start, Verify
 from gpuherd_agent.doors import JoinOrder, Raylet
 from gpuherd_agent.drain_terms import grow_terms, terms
@@ -47,6 +47,8 @@ def step(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> St
         **_cursor(facts),
     )
     memory, news = _with_health_hold(memory, facts)
+    if _is_overtaken(station, memory, facts, rules):
+        station = replace(station, under_way=None)
     if station.under_way is not None:
         return Step(station=station, memory=memory, news=news)
     made = _PHASES[station.phase](station, memory, facts, rules)
@@ -96,11 +98,27 @@ def _outside(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -
         memory = msgspec.structs.replace(memory, raylet=None, drain=None)
     why_not = _why_not_serving(memory, facts, rules)
     if why_not:
-        return Step(station=replace(station, reason=why_not, wants_drain="", failures=0), memory=memory)
+        waiting = replace(station, reason=why_not, wants_drain="", failures=0)
+        return _rehearse(waiting, memory, facts, rules)
     if facts.now < station.not_before:
         return Step(station=station, memory=memory)
     moved = moves.move(station, Event.ADMITTED, facts, "checking before the join")
     return moves.act(moved, memory, Verify(head=moves.head(memory, rules, station.head_turn)))
+
+
+def _rehearse(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> Step:
+    """A node that waits outside finds out now and then what would be in its way."""
+    if not warmth.is_time(station, facts):
+        return Step(station=station, memory=memory)
+    verify = Verify(head=moves.head(memory, rules, station.head_turn), is_rehearsal=True)
+    return moves.act(replace(station, rehearsed_at=facts.now), memory, verify)
+
+
+def _is_overtaken(station: Station, memory: NodeMemory, facts: Facts, rules: Rules) -> bool:
+    """Say whether a rehearsal is under way on a node that is wanted now: nobody waits for its end."""
+    act = station.under_way
+    is_rehearsal = isinstance(act, Verify) and act.is_rehearsal
+    return is_rehearsal and not _why_not_serving(memory, facts, rules)
 
 
 def _adopt(station: Station, memory: NodeMemory, facts: Facts, raylet: Raylet) -> Step:

@@ -78,6 +78,8 @@ class Station:
     overdue: bool = False
     head_turn: int = 0
     """How many times the next head of the list was taken because one did not answer."""
+    rehearsed_at: float = float("-inf")
+    """When the checks of a join were last begun without a join."""
     obstacles: tuple[str, ...] = ()
     """Reason codes of what keeps the node out, or took it out; empty while nothing does."""
     is_lost: bool = False

@@ -37,7 +37,7 @@ from gpuherd_agent.acts import (
 )
 from gpuherd_agent.conclude import conclude
 from gpuherd_agent.doors import HeadDoor, HooksDoor, Identity, JoinFailed, RayletDoor
-from gpuherd_agent.gate import Gate, Subject
+from gpuherd_agent.gate import Gate, Occasion, Subject
 from gpuherd_agent.memory import NodeMemory
 from gpuherd_agent.readings import Snapshot
 from gpuherd_agent.sightings import boards
@@ -272,14 +272,18 @@ class Steward:
 
     async def check(self, *, is_quiet: bool = False) -> Preflight:
         """Return every check of a join; ``is_quiet`` = no GPU is put to work and no hook is run."""
-        return await self._check(
-            moves.head(self.memory, self._rules, self.station.head_turn), is_quiet=is_quiet
-        )
+        head = moves.head(self.memory, self._rules, self.station.head_turn)
+        return await self._check(head, Occasion.REPORT, is_quiet=is_quiet)
 
     async def _verify(self, act: Verify) -> Verified:
-        return Verified(preflight=await self._check(act.head))
+        if not act.is_rehearsal:
+            return Verified(preflight=await self._check(act.head, Occasion.JOIN))
+        probe = self.health().snapshot.probe
+        is_used = probe is not None and any(gpu.pids for gpu in probe.gpus)
+        is_quiet = self.memory.orders is None or bool(self.memory.holds) or is_used
+        return Verified(preflight=await self._check(act.head, Occasion.REHEARSAL, is_quiet=is_quiet))
 
-    async def _check(self, head: str, *, is_quiet: bool = False) -> Preflight:
+    async def _check(self, head: str, occasion: Occasion, *, is_quiet: bool = False) -> Preflight:
         subject = Subject(
             snapshot=self.health().snapshot,
             verdict=self.verdict(),
@@ -287,4 +291,4 @@ class Steward:
             of_gpus=self.health().verdict,
             memory=self.memory,
         )
-        return await self._doors.gate.check(head, subject, is_quiet=is_quiet)
+        return await self._doors.gate.check(head, subject, occasion=occasion, is_quiet=is_quiet)

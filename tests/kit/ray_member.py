@@ -119,7 +119,7 @@ async def member(plan: Plan, *, is_ordered: bool = True) -> AsyncIterator[Member
             raylets=child,
             heads=heads,
             store=store,
-            gate=Gate(raylets=child, heads=heads),
+            gate=Gate(raylets=child, heads=heads, clock=CLOCK),
         ),
         health=lambda: plan.health,
         tell=lambda kind, reason: made[0].told.append((kind, reason)),

@@ -19,6 +19,7 @@ from gpuherd_agent.doors import DrainOrder
 HELPER: Final = (sys.executable, "-P", "-m", "gpuherd.shell.gcs_command")
 """The helper in the agent's own environment; ``-P`` keeps the working folder out of its imports."""
 
+KNOCK_S: Final = 1.0
 _NOT_FOUND: Final = 8
 _REFUSED: Final = 4
 _MAX_ANSWER: Final = 1 << 20
@@ -61,6 +62,17 @@ class HeadHelper:
     async def versions(self, head: str) -> HeadVersions:
         """Return what the head runs; raises HeadUnreachable, or TokenRefused which is one too."""
         return _value(_answered(await self._run(head, "versions")), HeadVersions)
+
+    async def knock(self, head: str) -> bool:
+        """Say whether something takes connections at this address, within KNOCK_S."""
+        host, _, port = head.rpartition(":")
+        try:
+            async with asyncio.timeout(KNOCK_S):
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        except (OSError, TimeoutError, ValueError):
+            return False
+        writer.close()
+        return True
 
     async def node(self, head: str, node_id: RayNodeId) -> RayNode | None:
         """Return the node as the head lists it, None if it does not; raises HeadUnreachable."""

@@ -18,6 +18,7 @@ from gpuherd_sim.ray_fake.raylet import RayletProcess, next_pid
 T = TypeVar("T")
 VERSIONS = HeadVersions(ray="2.60.0", python="3.11.7")
 _TICKS_PER_S = 100
+_KNOCK_S = 0.001
 
 
 class FakeRaylets:
@@ -158,6 +159,12 @@ class FakeHeads:
         del head
         await self._call(self._head.timing.rpc_s)
         return HeadVersions(ray=VERSIONS.ray, python=VERSIONS.python, session=self._head.session)
+
+    async def knock(self, head: str) -> bool:
+        """Say whether the head is up and this host reaches it."""
+        del head
+        await asyncio.sleep(_KNOCK_S)
+        return self._head.is_up and not self.is_cut
 
     async def node(self, head: str, node_id: RayNodeId) -> RayNode | None:
         """Return the node as the head tells it; raises HeadUnreachable."""
