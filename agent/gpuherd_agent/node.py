@@ -117,13 +117,7 @@ class Node:
                 raylets=outside.raylets,
                 heads=outside.heads,
                 store=outside.store,
-                gate=Gate(
-                    raylets=outside.raylets,
-                    heads=outside.heads,
-                    clock=clock,
-                    smoke=outside.smoke,
-                    hooks=outside.hooks,
-                ),
+                gate=_gate(outside),
                 hooks=outside.hooks,
             ),
             health=lambda: self.sensing.health,
@@ -246,3 +240,14 @@ class Node:
 def _latched(memory: NodeMemory, identity: Identity) -> tuple[Finding, ...]:
     """Return the findings that stood before this start, within the same boot."""
     return memory.latched if memory.latched_boot_id == identity.boot_id else ()
+
+
+def _gate(outside: Outside) -> Gate:
+    """Return the gate before each join."""
+    return Gate(
+        raylets=outside.raylets,
+        heads=outside.heads,
+        clock=outside.clock,
+        smoke=outside.smoke,
+        hooks=outside.hooks,
+    )
