@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from gpuherd import exposition
 from gpuherd.exposition import Sample, known
@@ -10,7 +11,11 @@ from gpuherd.phases import Lifecycle
 from gpuherd.rest import Fleet
 from gpuherd_autoscaler.ledger import Mode
 from gpuherd_autoscaler.metrics_catalog import METRICS
+from gpuherd_autoscaler.plan import Plan
 from gpuherd_autoscaler.snapshot import GossipSight, Sourced
+
+_KINDS: Final = ("listed", "serving", "booting", "leaving", "barred", "min", "max", "wanted")
+"""Fields of ``PoolFigures``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +29,7 @@ class ScalerFacts:
     orders: int
     refusals: Mapping[str, int]
     dropped: Mapping[str, int]
+    plan: Plan | None = None
     triggers: Mapping[str, Sourced[int]] = field(default_factory=dict)
     gossip: GossipSight | None = None
     """None = the autoscaler does not hear it now."""
@@ -41,6 +47,8 @@ def samples(facts: ScalerFacts) -> Iterator[Sample]:
     yield Sample("gpuherd_scaler_term", fleet.term)
     for mode in Mode:
         yield Sample("gpuherd_scaler_mode", mode.value == fleet.mode, (mode.value,))
+    if fleet.decided_at is not None:
+        yield Sample("gpuherd_scaler_leading", not fleet.lead)
     yield Sample("gpuherd_scaler_frozen", bool(fleet.frozen))
     yield Sample("gpuherd_scaler_paused", fleet.wishes.pause is not None)
     yield Sample("gpuherd_scaler_broker_connected", fleet.broker_connected)
@@ -54,6 +62,8 @@ def samples(facts: ScalerFacts) -> Iterator[Sample]:
     yield Sample("gpuherd_scaler_gpus_healthy", fleet.gpus_healthy)
     yield Sample("gpuherd_scaler_gpus_serving", fleet.gpus_serving)
     yield Sample("gpuherd_scaler_pending_requests", sum(shape.count for shape in fleet.demand))
+    if facts.plan is not None:
+        yield from _planned(facts.plan)
     yield from known("gpuherd_scaler_decision_seconds", facts.decision_s)
     for name, reading in sorted(facts.triggers.items()):
         yield from known("gpuherd_scaler_trigger_nodes", reading.value, (name,))
@@ -70,3 +80,11 @@ def samples(facts: ScalerFacts) -> Iterator[Sample]:
         yield Sample("gpuherd_scaler_refusals_total", count, (rule,))
     for reason, count in sorted(facts.dropped.items()):
         yield Sample("gpuherd_scaler_documents_dropped_total", count, (reason,))
+
+
+def _planned(plan: Plan) -> Iterator[Sample]:
+    if plan.demand_known:
+        yield Sample("gpuherd_scaler_infeasible_requests", sum(shape.count for shape in plan.infeasible))
+    for pool in plan.pools:
+        for kind in _KINDS:
+            yield Sample("gpuherd_scaler_pool_nodes", getattr(pool, kind), (pool.pool, kind))

@@ -275,6 +275,7 @@ def _facts(look: Look, loop: Loop, inbox: Inbox) -> ScalerFacts:
         refusals=outcome.refusals,
         dropped=inbox.garbage,
         gossip=outcome.last.snapshot.gossip.fresh if outcome.last else None,
+        plan=outcome.last.plan if outcome.last else None,
         triggers=outcome.last.snapshot.triggers if outcome.last else {},
     )
 

@@ -6,15 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.kit.fleets import gpus
 from tests.kit.rest_bodies import fleet
 
-from gpuherd.names import NodeName
+from gpuherd.names import NodeName, PoolName
 from gpuherd_autoscaler.exporter import ScalerFacts, render, samples
 from gpuherd_autoscaler.metrics_catalog import METRICS
+from gpuherd_autoscaler.plan import Plan, PoolFigures
 from gpuherd_autoscaler.snapshot import Freshness, GossipSight, Sourced
 
+POOL = PoolFigures(
+    pool=PoolName("a"), listed=4, serving=2, booting=1, leaving=0, barred=1, min=1, max=4, wanted=3
+)
 FACTS = ScalerFacts(
-    fleet=fleet(version="0.1.0"),
+    fleet=fleet(version="0.1.0", decided_at=9.0),
+    plan=Plan(demand_known=True, infeasible=(gpus(16.0, 3),), pools=(POOL,)),
     decision_s=0.002,
     decisions=7,
     ledger_writable=True,
